@@ -1,0 +1,1 @@
+"""The shell door and the composition root."""

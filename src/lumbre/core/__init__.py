@@ -1,0 +1,1 @@
+"""Words that every room shares: the error tree, ids. Pure."""

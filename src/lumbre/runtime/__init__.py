@@ -1,0 +1,1 @@
+"""Drivers: they own the clock, the settings and the tasks, and carry out what the domains decide."""

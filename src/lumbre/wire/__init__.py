@@ -1,0 +1,1 @@
+"""Bytes to words and back: SSE, the OpenAI API. Pure."""
