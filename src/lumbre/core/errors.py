@@ -5,6 +5,7 @@
     ├── OperatorError    settings, keys, the state folder: the one who runs Lumbre can mend it
     ├── CapacityError    nothing is wrong, but it cannot be served now: 429, 503
     └── UpstreamError    an engine failed us: 502, 504
+        ├── NoConnection, UpstreamCut, BrokenPromise
         └── DeadlineError
 
 What is none of these is a fault of ours: a 500 that says so and no more.
@@ -91,6 +92,10 @@ class UpstreamError(LumbreError):
     status = 502
     code = "engine_failed"
     kind = "upstream_error"
+
+
+class NoConnection(UpstreamError):
+    """No connection came about, so nothing was sent, and another attempt is safe."""
 
 
 class UpstreamCut(UpstreamError):
