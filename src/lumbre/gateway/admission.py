@@ -1,0 +1,123 @@
+"""Who may start now, who waits, and who is turned away. Pure; the tier's driver holds the clock and wakes the waiting.
+
+First come, first served for each upstream: a request that wants two slots keeps the slots that come free until it has
+both, so nobody starves behind a stream of small ones. Everything is keyed by the request's id, so leaving twice, or
+leaving without having come, changes nothing and no counter can go below zero.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """The request runs on this upstream and holds its slots until it leaves."""
+
+    request: str
+    upstream: str
+
+
+@dataclass(frozen=True)
+class Queued:
+    """The request waits.
+
+    Attributes:
+        ahead: how many came before it and wait too.
+    """
+
+    request: str
+    ahead: int
+
+
+@dataclass(frozen=True)
+class Refused:
+    """There is no room to wait."""
+
+    request: str
+
+
+@dataclass(frozen=True)
+class _Ticket:
+    request: str
+    weight: int
+    upstreams: frozenset[str]
+
+
+class Admission:
+    """The slots of one tier's upstreams and the line before them.
+
+    Args:
+        max_waiting: how long the line may be; 0 turns away whoever cannot start at once.
+    """
+
+    def __init__(self, max_waiting: int) -> None:
+        self._max_waiting = max_waiting
+        self._slots: dict[str, int] = {}
+        self._running: dict[str, tuple[str, int]] = {}
+        self._line: dict[str, _Ticket] = {}
+
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+        return len(self._line)
+
+    def in_flight(self, upstream: str) -> int:
+        """How many requests run on an upstream."""
+        return sum(1 for name, _ in self._running.values() if name == upstream)
+
+    def held(self, upstream: str) -> int:
+        """How many of an upstream's slots are taken."""
+        return sum(weight for name, weight in self._running.values() if name == upstream)
+
+    def waiting_for(self, upstream: str) -> int:
+        """How many of the waiting could run on an upstream."""
+        return sum(1 for ticket in self._line.values() if upstream in ticket.upstreams)
+
+    def resize(self, upstream: str, slots: int) -> list[Admitted]:
+        """Set how many slots an upstream has now (0: it takes nothing for the moment); return who may start."""
+        self._slots[upstream] = slots
+        return self._advance()
+
+    def arrive(self, request: str, weight: int, upstreams: Mapping[str, int]) -> Admitted | Queued | Refused:
+        """A request comes.
+
+        Args:
+            request: its id, not seen before.
+            weight: the slots it wants at once; more than an upstream has ever is clamped to all of it.
+            upstreams: those that may run it, each with the most slots it has when it is well.
+        """
+        ticket = _Ticket(request, min(weight, max(upstreams.values(), default=1)), frozenset(upstreams))
+        self._line[request] = ticket
+        for admitted in self._advance():
+            if admitted.request == request:
+                return admitted
+        ahead = len(self._line) - 1
+        if ahead >= self._max_waiting:
+            del self._line[request]
+            return Refused(request)
+        return Queued(request, ahead)
+
+    def leave(self, request: str) -> list[Admitted]:
+        """A request ends, gives up waiting or is gone; return who may start in its place."""
+        was_here = self._line.pop(request, None) or self._running.pop(request, None)
+        return self._advance() if was_here else []
+
+    def _advance(self) -> list[Admitted]:
+        started = []
+        taken = {name: self.held(name) for name in self._slots}
+        kept: set[str] = set()
+        for ticket in tuple(self._line.values()):
+            fits = [
+                name
+                for name in ticket.upstreams - kept
+                if taken.get(name, 0) + ticket.weight <= self._slots.get(name, 0)
+            ]
+            if not fits:
+                kept |= ticket.upstreams
+                continue
+            upstream = min(fits, key=lambda name: (taken[name], name))
+            taken[upstream] += ticket.weight
+            del self._line[ticket.request]
+            self._running[ticket.request] = (upstream, ticket.weight)
+            started.append(Admitted(ticket.request, upstream))
+        return started
