@@ -1,0 +1,197 @@
+"""One TCP connection to an HTTP/1.1 server, one exchange at a time. A protocol of the event loop: it keeps what has
+come, and says how it ended; parsing is httptools'. `upstream` drives it.
+
+Every byte of a body that arrived is handed out before an error is: a stream that is cut has said all that it said.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import cast
+
+import httptools
+
+from lumbre.core.errors import UpstreamCut, UpstreamError
+
+_HEAD_LIMIT_BYTES = 64 * 1024
+_BUFFER_LIMIT_BYTES = 256 * 1024
+"""Unread bytes at which the connection stops reading, so that a slow client slows its engine and not our memory."""
+
+_BODILESS = (204, 304)
+
+
+class Connection(asyncio.Protocol):
+    """The connection.
+
+    Args:
+        on_lost: called once when it is gone, whoever closed it.
+    """
+
+    def __init__(self, on_lost: Callable[["Connection"], None]) -> None:
+        self._on_lost = on_lost
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._lost = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self._parser = httptools.HttpResponseParser(self)
+        self.status = 0
+        self.headers: list[tuple[str, str]] = []
+        self.complete = False
+        self._head_size = 0
+        self._head_complete = False
+        self._until_close = False
+        self._chunks: list[bytes] = []
+        self._buffered = 0
+        self._paused = False
+        self._error: UpstreamError | None = None
+        self._waiter: asyncio.Future[None] | None = None
+
+    async def send(self, head: bytes, body: bytes) -> None:
+        """Send a request; the connection must be fresh or `reusable`."""
+        self._begin()
+        transport = self._open_transport()
+        transport.write(head + body if len(body) < _BUFFER_LIMIT_BYTES else head)
+        if len(body) >= _BUFFER_LIMIT_BYTES:
+            transport.write(body)
+        await self._writable.wait()
+
+    async def wait_head(self) -> None:
+        """Wait until `status` and `headers` are there.
+
+        Raises:
+            UpstreamCut: the connection ended first.
+            UpstreamError: what came is no HTTP.
+        """
+        while not self._head_complete:
+            if self._error is not None:
+                raise self._error
+            await self._wait()
+
+    async def read(self) -> bytes:
+        """The next bytes of the body, as they came; b"" at its end.
+
+        Raises:
+            UpstreamCut: the connection ended before the body did.
+            UpstreamError: what came is no HTTP.
+        """
+        while not self._chunks:
+            if self.complete:
+                return b""
+            if self._error is not None:
+                raise self._error
+            await self._wait()
+        data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        self._chunks.clear()
+        self._buffered = 0
+        if self._paused and self._transport is not None and not self._lost:
+            self._paused = False
+            self._transport.resume_reading()
+        return data
+
+    @property
+    def reusable(self) -> bool:
+        """Whether another request can be sent on it."""
+        return self.complete and not self._lost and not self._until_close and self._parser.should_keep_alive()
+
+    def close(self) -> None:
+        """Close it now; what was not sent is not sent."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _open_transport(self) -> asyncio.Transport:
+        if self._transport is None or self._lost:
+            raise UpstreamCut("the upstream closed its connection")
+        return self._transport
+
+    async def _wait(self) -> None:
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _fail(self, error: UpstreamError) -> None:
+        if self._error is None and not self.complete:
+            self._error = error
+        self._wake()
+
+    # asyncio's callbacks
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The connection stands."""
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one, and does not say so
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes came."""
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._fail(UpstreamError(f"the upstream does not speak proper HTTP: {error}"))
+            self.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is gone."""
+        self._lost = True
+        self._writable.set()
+        if self._until_close and exc is None:
+            self.complete = True
+        self._fail(UpstreamCut("the upstream's connection was cut before its answer was whole"))
+        self._on_lost(self)
+
+    def pause_writing(self) -> None:
+        """The other side takes no more for now."""
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        """It takes more."""
+        self._writable.set()
+
+    # httptools' callbacks
+
+    def on_status(self, _reason: bytes) -> None:
+        """The status line came."""
+        self.status = self._parser.get_status_code()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header came."""
+        self._head_size += len(name) + len(value)
+        if self._head_size > _HEAD_LIMIT_BYTES:
+            error = UpstreamError(f"the upstream's header is longer than {_HEAD_LIMIT_BYTES} bytes")
+            self._fail(error)
+            raise error  # the parser stops at it
+        self.headers.append((name.decode("latin-1").lower(), value.decode("latin-1")))
+
+    def on_headers_complete(self) -> None:
+        """All headers came."""
+        self.status = self._parser.get_status_code()
+        if self.status < 200:
+            return
+        names = {name for name, _ in self.headers}
+        framed = "content-length" in names or "transfer-encoding" in names
+        self._until_close = not framed and self.status not in _BODILESS
+        self._head_complete = True
+        self._wake()
+
+    def on_body(self, data: bytes) -> None:
+        """A part of the body came."""
+        self._chunks.append(data)
+        self._buffered += len(data)
+        if self._buffered > _BUFFER_LIMIT_BYTES and not self._paused and self._transport is not None:
+            self._paused = True
+            self._transport.pause_reading()
+        self._wake()
+
+    def on_message_complete(self) -> None:
+        """The response has ended; an interim one (1xx) makes room for the real one."""
+        if self.status < 200:
+            self.headers.clear()
+            return
+        self.complete = True
+        self._wake()

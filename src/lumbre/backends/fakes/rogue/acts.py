@@ -1,0 +1,267 @@
+"""Everything the rogue can do to a client, one act each; `ACTS` is the table. Driven by `rogue.server`."""
+
+import gzip
+from collections.abc import Awaitable, Callable
+
+from lumbre.backends.fakes.rogue.exchange import EVENTS, JSON, Exchange
+from lumbre.backends.fakes.rogue.script import (
+    Script,
+    write_error,
+    write_error_event,
+    write_reply,
+    write_script,
+)
+
+HTML = "text/html; charset=utf-8"
+PAGE = b"<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>"
+RATE_HEADERS = {
+    "Retry-After": "7",
+    "x-ratelimit-limit-requests": "60",
+    "x-ratelimit-remaining-requests": "0",
+    "x-ratelimit-reset-requests": "1s",
+}
+
+Act = Callable[[Exchange], Awaitable[None]]
+
+
+def _script(play: Exchange) -> Script:
+    return write_script(play.ask, play.chat)
+
+
+def _reply(play: Exchange) -> bytes:
+    return write_reply(play.ask, play.chat)
+
+
+async def _stream(play: Exchange) -> None:
+    await play.head(200, EVENTS)
+    await play.write_events(_script(play).events)
+    await play.end()
+
+
+async def _json(play: Exchange) -> None:
+    await play.reply(200, JSON, _reply(play))
+
+
+async def answer(play: Exchange) -> None:
+    """Behave: a stream or a JSON reply, as asked."""
+    await play.pause(play.wish.silent_s) if play.wish.silent_s else None
+    await (_stream(play) if play.ask.stream else _json(play))
+
+
+async def no_header(play: Exchange) -> None:
+    """Take the request and say nothing at all."""
+    await play.until_gone()
+
+
+async def silent(play: Exchange) -> None:
+    """Send the head at once, then nothing for `silent_s` (0: for ever), then the answer: a long prefill."""
+    body = _reply(play)
+    await (play.head(200, EVENTS) if play.ask.stream else play.head(200, JSON, len(body)))
+    await (play.pause(play.wish.silent_s) if play.wish.silent_s else play.until_gone())
+    await (play.write_events(_script(play).events) if play.ask.stream else play.write(body))
+    await play.end()
+
+
+async def stall(play: Exchange) -> None:
+    """Say `chunks` pieces (JSON: half the body) and then nothing more."""
+    if play.ask.stream:
+        script = _script(play)
+        await play.head(200, EVENTS)
+        await play.write_events(script.opening + script.contents)
+    else:
+        body = _reply(play)
+        await play.head(200, JSON, len(body))
+        await play.write(body[: len(body) // 2])
+    await play.until_gone()
+
+
+async def hum(play: Exchange) -> None:
+    """Open a stream and send nothing but a comment every `pause_s`: alive, and without a token."""
+    await play.head(200, EVENTS)
+    while True:
+        await play.write(b": the rogue hums" + play.wish.newline.encode() * 2)
+        await play.pause(play.wish.pause_s or 0.05)
+
+
+async def drip(play: Exchange) -> None:
+    """Never come to an end: one piece (JSON: one space) every `pause_s`."""
+    script = _script(play)
+    await (play.head(200, EVENTS) if play.ask.stream else play.head(200, JSON))
+    while True:
+        for piece in script.contents if play.ask.stream else (b" ",):
+            await play.write(piece)
+            await play.pause(play.wish.pause_s or 0.05)
+
+
+async def cut(play: Exchange) -> None:
+    """Close the connection after `chunks` pieces, before or after the finish is told; JSON: midway."""
+    if play.ask.stream:
+        script = _script(play)
+        await play.head(200, EVENTS)
+        await play.write_events(script.opening + script.contents + ((script.finish,) if play.wish.finished else ()))
+    else:
+        body = _reply(play)
+        await play.head(200, JSON)
+        await play.write(body[: len(body) // 2])
+    play.cut(play.wish.reset)
+
+
+async def cut_before_head(play: Exchange) -> None:
+    """Close the connection without a word."""
+    play.cut(play.wish.reset)
+
+
+async def cut_in_head(play: Exchange) -> None:
+    """Close the connection in the middle of a header line."""
+    await play.write_raw(b"HTTP/1.1 200 OK\r\nContent-Ty")
+    play.cut(play.wish.reset)
+
+
+async def cut_in_event(play: Exchange) -> None:
+    """End the chunked body in good order, in the middle of an event."""
+    script = _script(play)
+    await play.head(200, EVENTS)
+    await play.write_events((*script.opening, *script.contents, script.finish[:-20]))
+    await play.end()
+
+
+async def end_unfinished(play: Exchange) -> None:
+    """End the stream in good order without having said that the answer is finished."""
+    script = _script(play)
+    await play.head(200, EVENTS)
+    await play.write_events(script.opening + script.contents)
+    await play.end()
+
+
+async def done_unfinished(play: Exchange) -> None:
+    """Send [DONE] without any finish_reason."""
+    script = _script(play)
+    await play.head(200, EVENTS)
+    await play.write_events((*script.opening, *script.contents, script.done))
+    await play.end()
+
+
+async def no_done(play: Exchange) -> None:
+    """Finish the answer but leave [DONE] out."""
+    script = _script(play)
+    await play.head(200, EVENTS)
+    await play.write_events((*script.opening, *script.contents, script.finish))
+    await play.end()
+
+
+async def truncated(play: Exchange) -> None:
+    """Send half a JSON body, with a length that is honest about it or not."""
+    body = _reply(play)
+    half = body[: len(body) // 2]
+    await play.head(200, JSON, len(half) if play.wish.honest else len(body))
+    await play.write(half)
+    play.cut()
+
+
+async def not_json(play: Exchange) -> None:
+    """Call something JSON that is none."""
+    await play.reply(200, JSON, b"I am a teapot, short and stout")
+
+
+async def wrong_json(play: Exchange) -> None:
+    """Send JSON that is no answer."""
+    await play.reply(200, JSON, b'{"status": "fine"}')
+
+
+async def html(play: Exchange) -> None:
+    """Answer with a proxy's error page."""
+    await play.reply(play.wish.status, HTML, PAGE)
+
+
+async def empty(play: Exchange) -> None:
+    """Answer 200 with nothing."""
+    await play.reply(200, JSON, b"")
+
+
+async def empty_stream(play: Exchange) -> None:
+    """Open a stream and end it without an event."""
+    await play.head(200, EVENTS)
+    await play.end()
+
+
+async def redirect(play: Exchange) -> None:
+    """Send the client somewhere else; `/rogue/trap` records whoever follows."""
+    await play.reply(302, JSON, b"{}", {"Location": "/rogue/trap"})
+
+
+async def refuse(play: Exchange) -> None:
+    """Answer with `status` and OpenAI's error; 429 and 503 with Retry-After and rate-limit headers."""
+    extra = RATE_HEADERS if play.wish.status in {429, 503} else {}
+    await play.reply(play.wish.status, JSON, write_error(play.wish.status), extra)
+
+
+async def error_event(play: Exchange) -> None:
+    """Break in the middle of a stream, as vendors do: an error event, then the end."""
+    script = _script(play)
+    await play.head(200, EVENTS)
+    await play.write_events((*script.opening, *script.contents, write_error_event(play.wish)))
+    await play.end()
+
+
+async def garbage(play: Exchange) -> None:
+    """Answer with bytes that are not HTTP."""
+    await play.write_raw(b"\x00\xffSSH-2.0-rogue\r\n\r\n")
+    play.cut()
+
+
+async def bad_framing(play: Exchange) -> None:
+    """Break the chunked framing in the middle of a stream."""
+    script = _script(play)
+    await play.head(200, EVENTS)
+    await play.write_events(script.opening + script.contents)
+    await play.write_raw(b"zz\r\nno chunk\r\n")
+    await play.until_gone()
+
+
+async def huge(play: Exchange) -> None:
+    """Send a reply of `size_bytes`: JSON, or one endless line of a stream."""
+    opening = b"data: {" if play.ask.stream else b'{"filler": "'
+    await (play.head(200, EVENTS) if play.ask.stream else play.head(200, JSON, play.wish.size_bytes))
+    await play.write(opening)
+    left = play.wish.size_bytes - len(opening)
+    while left > 0:
+        await play.write(b"x" * min(left, 65_536))
+        left -= 65_536
+    await play.end()
+
+
+async def zipped(play: Exchange) -> None:
+    """Compress the JSON reply whether or not that was asked for."""
+    await play.reply(200, JSON, gzip.compress(_reply(play), mtime=0), {"Content-Encoding": "gzip"})
+
+
+ACTS: dict[str, Act] = {
+    "answer": answer,
+    "no_header": no_header,
+    "silent": silent,
+    "stall": stall,
+    "hum": hum,
+    "drip": drip,
+    "cut": cut,
+    "cut_before_head": cut_before_head,
+    "cut_in_head": cut_in_head,
+    "cut_in_event": cut_in_event,
+    "end_unfinished": end_unfinished,
+    "done_unfinished": done_unfinished,
+    "no_done": no_done,
+    "truncated": truncated,
+    "not_json": not_json,
+    "wrong_json": wrong_json,
+    "html": html,
+    "empty": empty,
+    "empty_stream": empty_stream,
+    "redirect": redirect,
+    "refuse": refuse,
+    "error_event": error_event,
+    "json_for_stream": _json,
+    "stream_for_json": _stream,
+    "garbage": garbage,
+    "bad_framing": bad_framing,
+    "huge": huge,
+    "zipped": zipped,
+}
