@@ -1,9 +1,19 @@
-"""The shape of `lumbre.toml`: sections, types, ranges, defaults. `runtime.settings` reads; this only says what is right."""
+"""The shape of `lumbre.toml`: sections, types, ranges, defaults. `runtime.settings` reads; this only says what is
+right.
+"""
 
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
+from pydantic import (
+    AnyHttpUrl,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 UpstreamId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
@@ -19,13 +29,13 @@ class GatewaySection(Section):
     """Where the gateway listens and keeps its state."""
 
     host: str = "127.0.0.1"
-    port: int = Field(8484, ge=0, le=65_535)
+    port: int = Field(default=8484, ge=0, le=65_535)
     state_dir: Path = Path("~/.local/state/lumbre")
     allowed_hosts: tuple[str, ...] = ()
     """Host names, besides this machine's own, that may stand in a request's Host header."""
     allowed_origins: tuple[str, ...] = ()
     """Web origins, such as `https://chat.example`, whose pages may call the gateway."""
-    keepalive_s: float = Field(10, gt=0, le=15)
+    keepalive_s: float = Field(default=10, gt=0, le=15)
     """Seconds of silence in a stream after which a comment line is sent."""
 
 
@@ -37,7 +47,7 @@ class UpstreamSection(Section):
     model: str = ""
     """What `auto` asks for; empty: the first model the server lists."""
     api_key_env: str = ""
-    slots: int = Field(64, ge=1, le=4096)
+    slots: int = Field(default=64, ge=1, le=4096)
     """Requests at once; more wait in the gateway."""
 
 
@@ -46,12 +56,12 @@ class TierASection(Section):
 
     backend: Literal["embedded", "openai", "command"] = "embedded"
     model: str = "smollm2-135m-instruct"
-    slots: int = Field(2, ge=1, le=256)
-    context_tokens: int = Field(4096, ge=64, le=4_194_304)
+    slots: int = Field(default=2, ge=1, le=256)
+    context_tokens: int = Field(default=4096, ge=64, le=4_194_304)
     """Of each slot."""
-    threads: int = Field(0, ge=0, le=1024)
+    threads: int = Field(default=0, ge=0, le=1024)
     """0: the physical cores."""
-    batch_tokens: int = Field(0, ge=0, le=8192)
+    batch_tokens: int = Field(default=0, ge=0, le=8192)
     """Prompt tokens per step; a cancelled prompt stops after the step it is in. 0: 96 on a CPU, 1024 with a GPU."""
     boot_timeout_s: Seconds = 120
     strict_json: bool = False
@@ -95,10 +105,10 @@ class DeadlinesSection(Section):
 class LimitsSection(Section):
     """What the gateway takes in at most."""
 
-    body_bytes: int = Field(33_554_432, ge=1024, le=1_073_741_824)
-    reply_bytes: int = Field(67_108_864, ge=1024, le=1_073_741_824)
+    body_bytes: int = Field(default=33_554_432, ge=1024, le=1_073_741_824)
+    reply_bytes: int = Field(default=67_108_864, ge=1024, le=1_073_741_824)
     """A plain JSON reply of an engine; streams have no such limit."""
-    waiting: int = Field(64, ge=0, le=100_000)
+    waiting: int = Field(default=64, ge=0, le=100_000)
     wait_s: Seconds = 60
 
 
@@ -106,7 +116,7 @@ class BreakerSection(Section):
     """How upstreams are probed."""
 
     probe_s: Seconds = 5
-    failures: int = Field(3, ge=1, le=100)
+    failures: int = Field(default=3, ge=1, le=100)
     """Failed probes in a row after which an upstream gets no work."""
 
 

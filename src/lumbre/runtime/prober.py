@@ -1,0 +1,62 @@
+"""Watches one upstream that somebody else keeps running: probes it, reads its models, writes its lane. Driver; the
+verdict is
+`gateway.health`'s.
+"""
+
+import asyncio
+
+from lumbre.backends.upstream import Address, Outbound
+from lumbre.core.errors import UpstreamError
+from lumbre.gateway.health import probed_badly, probed_well
+from lumbre.runtime.lanes import Changed, Lane, read_catalogue
+
+
+class Prober:
+    """Probes an upstream with `GET /models` every `probe_s` seconds, and at once when a request found it broken."""
+
+    def __init__(
+        self,
+        lane: Lane,
+        address: Address,
+        outbound: Outbound,
+        on_change: Changed,
+        *,
+        probe_s: float,
+        failures: int,
+    ) -> None:
+        self._lane = lane
+        self._address = address
+        self._outbound = outbound
+        self._on_change = on_change
+        self._probe_s = probe_s
+        self._failures = failures
+        self._hurry = asyncio.Event()
+
+    async def run(self) -> None:
+        """Probe until cancelled."""
+        while True:
+            self._hurry.clear()
+            await self._probe()
+            try:
+                async with asyncio.timeout(self._probe_s):
+                    await self._hurry.wait()
+            except TimeoutError:
+                continue
+
+    def suspect(self) -> None:
+        """A request could not reach it: look now instead of at the next turn."""
+        self._hurry.set()
+
+    async def _probe(self) -> None:
+        lane = self._lane
+        try:
+            catalogue = await read_catalogue(self._outbound, self._address, timeout_s=max(self._probe_s, 1.0))
+        except UpstreamError as error:
+            lane.health = probed_badly(lane.health, error.message, self._failures)
+        else:
+            lane.health = probed_well(lane.health)
+            lane.models = catalogue.models
+            lane.traits = catalogue.traits
+            lane.address = self._address
+        lane.settled = True
+        self._on_change(lane)

@@ -1,0 +1,75 @@
+"""The folder that holds what outlives a run: one gateway at a time owns it. Driver."""
+
+import fcntl
+import os
+from pathlib import Path
+from types import TracebackType
+
+import orjson
+
+from lumbre.core.errors import OperatorError
+
+
+class StateDir:
+    """A context manager that owns the folder while it is open.
+
+    The lock is the kernel's and ends with the process, so a gateway that was killed leaves nothing to clean up.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.pid = os.getpid()
+        self._lock: int | None = None
+
+    def __enter__(self) -> "StateDir":
+        """Take the folder.
+
+        Raises:
+            OperatorError: another gateway has it, or it cannot be written.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            (self.path / "logs").mkdir(exist_ok=True)
+            self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            why = error.strerror or "unknown error"
+            message = f"the state folder {self.path} cannot be written: {why}; choose another with --state-dir"
+            raise OperatorError(message) from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._lock)
+            self._lock = None
+            raise OperatorError(self._held()) from error
+        return self
+
+    def __exit__(self, *_exception: type[BaseException] | BaseException | TracebackType | None) -> None:
+        """Give the folder up."""
+        if self._lock is not None:
+            (self.path / "gateway.json").unlink(missing_ok=True)
+            os.close(self._lock)
+            self._lock = None
+
+    def announce(self, url: str, started_at: str) -> None:
+        """Leave word of where the gateway listens, for `lumbre status` and `lumbre chat`."""
+        write_whole(self.path / "gateway.json", {"url": url, "pid": self.pid, "started_at": started_at})
+
+    def _held(self) -> str:
+        where = ""
+        try:
+            word = orjson.loads((self.path / "gateway.json").read_bytes())
+            where = f" (process {word['pid']}, {word['url']})"
+        except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
+            where = ""  # it has not announced itself yet
+        return f"another gateway{where} uses the state folder {self.path}; stop it, or choose another with --state-dir"
+
+
+def write_whole(path: Path, document: object) -> None:
+    """Write a JSON document so that a reader, or a crash, sees the old one or the new one and nothing between."""
+    draft = path.with_suffix(".new")
+    with draft.open("wb") as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.write(orjson.dumps(document))
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)

@@ -1,0 +1,173 @@
+"""Tier A at run time: its lanes, the line before them, and the permits that requests run under. Driver; who may
+start is
+`gateway.admission`'s to say.
+"""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from lumbre.backends.upstream import Address
+from lumbre.core.errors import CapacityError
+from lumbre.gateway.admission import Admission, Admitted, Refused
+from lumbre.gateway.decision import Facts
+from lumbre.runtime.lanes import Lane
+
+_RETRY_DOWN_S = 5
+
+
+@dataclass(frozen=True)
+class Permit:
+    """One request may run on one upstream, now."""
+
+    lane: Lane
+    address: Address
+
+
+@dataclass(frozen=True)
+class _Waiter:
+    admitted: asyncio.Future[str]
+    candidates: list[Lane]
+
+
+class Tier:
+    """The lanes of tier A.
+
+    Args:
+        lanes: its upstreams.
+        max_waiting: requests that may wait.
+        wait_s: how long each may.
+        suspect: called with a lane that a request could not reach.
+    """
+
+    def __init__(
+        self,
+        lanes: Sequence[Lane],
+        *,
+        max_waiting: int,
+        wait_s: float,
+        strict_json: bool,
+        suspect: Callable[[Lane], None],
+    ) -> None:
+        self.lanes = {lane.id: lane for lane in lanes}
+        self.suspect = suspect
+        self._wait_s = wait_s
+        self._strict_json = strict_json
+        self._admission = Admission(max_waiting)
+        self._waiters: dict[str, _Waiter] = {}
+        self._settled = asyncio.Event()
+        self._ready = asyncio.Event()
+
+    @property
+    def waiting(self) -> int:
+        """Requests in line."""
+        return self._admission.waiting
+
+    @property
+    def ready(self) -> bool:
+        """Whether some lane takes work now."""
+        return any(lane.health.state == "ready" for lane in self.lanes.values())
+
+    def in_flight(self, lane: Lane) -> int:
+        """Requests that run on a lane."""
+        return self._admission.in_flight(lane.id)
+
+    def waiting_for(self, lane: Lane) -> int:
+        """Requests in line that a lane could take."""
+        return self._admission.waiting_for(lane.id)
+
+    def changed(self, lane: Lane) -> None:
+        """A lane's source wrote to it: open or close its slots."""
+        ready = lane.health.state == "ready" and lane.address is not None
+        self._wake(self._admission.resize(lane.id, lane.slots if ready else 0))
+        if lane.health.state == "down":
+            self._send_away()
+        if all(each.settled for each in self.lanes.values()):
+            self._settled.set()
+        if self.ready:
+            self._ready.set()
+        else:
+            self._ready.clear()
+
+    async def wait_ready(self) -> None:
+        """Wait until some lane takes work; the caller sets the deadline."""
+        await self._ready.wait()
+
+    async def facts(self) -> Facts:
+        """What the decision has to know, after every lane has been looked at once."""
+        try:
+            async with asyncio.timeout(self._wait_s):
+                await self._settled.wait()
+        except TimeoutError:
+            pass  # decide with what is known; a lane that never settles must not hold up the others
+        return Facts(self._strict_json, self.models())
+
+    def models(self) -> tuple[str, ...]:
+        """Every model served by name, in the lanes' order, each once."""
+        names = (name for lane in self.lanes.values() for name in ((lane.model,) if lane.model else ()) + lane.models)
+        return tuple(dict.fromkeys(names))
+
+    def lanes_for(self, model: str | None) -> list[Lane]:
+        """The lanes that serve a model; None: all of them."""
+        return [lane for lane in self.lanes.values() if lane.serves(model)]
+
+    @asynccontextmanager
+    async def permit(self, request: str, weight: int, candidates: list[Lane]) -> AsyncIterator[Permit]:
+        """Hold a place on one of the candidates, waiting for it if need be.
+
+        Raises:
+            CapacityError: 429 `saturated` when there is no room to wait or the wait was too long; 503 `no_tier` when
+                no upstream is up.
+        """
+        self._refuse_if_down(candidates)
+        try:
+            lane = self.lanes[await self._place(request, weight, candidates)]
+            if lane.address is None:
+                raise _down([lane])
+            yield Permit(lane, lane.address)
+        finally:
+            self._wake(self._admission.leave(request))
+
+    async def _place(self, request: str, weight: int, candidates: list[Lane]) -> str:
+        answer = self._admission.arrive(request, weight, {lane.id: lane.slots for lane in candidates})
+        if isinstance(answer, Admitted):
+            return answer.upstream
+        if isinstance(answer, Refused):
+            raise self._saturated("and the line is full")
+        self._waiters[request] = _Waiter(asyncio.get_running_loop().create_future(), candidates)
+        try:
+            async with asyncio.timeout(self._wait_s):
+                return await self._waiters[request].admitted
+        except TimeoutError:
+            if all(lane.health.state != "ready" for lane in candidates):
+                raise _down(candidates) from None
+            raise self._saturated(f"and none came free within {self._wait_s:g} s ([limits] wait_s)") from None
+        finally:
+            del self._waiters[request]
+
+    def _wake(self, started: list[Admitted]) -> None:
+        for admitted in started:
+            waiter = self._waiters.get(admitted.request)
+            if waiter is not None and not waiter.admitted.done():
+                waiter.admitted.set_result(admitted.upstream)
+
+    def _send_away(self) -> None:
+        """Whoever waits for upstreams that are all down is told so now."""
+        for waiter in self._waiters.values():
+            if not waiter.admitted.done() and all(lane.health.state == "down" for lane in waiter.candidates):
+                waiter.admitted.set_exception(_down(waiter.candidates))
+
+    def _refuse_if_down(self, candidates: list[Lane]) -> None:
+        if all(lane.health.state == "down" for lane in candidates):
+            raise _down(candidates)
+
+    def _saturated(self, why: str) -> CapacityError:
+        retry_s = max(1, math.ceil(self._wait_s / 4)) if self._wait_s < 40 else 10
+        return CapacityError(f"every slot is taken {why}", status=429, code="saturated", retry_after_s=retry_s)
+
+
+def _down(lanes: list[Lane]) -> CapacityError:
+    reasons = "; ".join(f"{lane.id}: {lane.health.reason or 'not up yet'}" for lane in lanes)
+    return CapacityError(f"no upstream of tier A is up ({reasons})", retry_after_s=_RETRY_DOWN_S)
