@@ -1,0 +1,193 @@
+"""The types of the OpenAI API's requests, as far as a gateway must insist on them. What is not named here passes
+through.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from lumbre.core.errors import CallerError
+
+Count = Annotated[int, Field(ge=1)]
+Probability = Annotated[float, Field(ge=0, le=1)]
+Penalty = Annotated[float, Field(ge=-2, le=2)]
+
+
+class Lenient(BaseModel):
+    """Checks what it knows, strictly, and lets the rest through."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+
+class ContentPart(Lenient):
+    """A piece of a message."""
+
+    type: str
+    text: str | None = None
+
+
+class FunctionCall(Lenient):
+    """A call that the assistant made."""
+
+    name: str
+    arguments: str
+
+
+class ToolCall(Lenient):
+    """A tool call in the history."""
+
+    id: str | None = None
+    type: str | None = None
+    function: FunctionCall | None = None
+
+
+class Message(Lenient):
+    """One turn of the conversation."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: str | list[ContentPart] | None = None
+    name: str | None = None
+    tool_calls: list[ToolCall] | None = None
+    tool_call_id: str | None = None
+
+
+class Function(Lenient):
+    """What a tool is called and takes."""
+
+    name: Annotated[str, Field(min_length=1)]
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class Tool(Lenient):
+    """A tool that the model may call."""
+
+    type: str
+    function: Function | None = None
+
+
+class NamedFunction(Lenient):
+    """The tool that must be called."""
+
+    name: str
+
+
+class ToolChoice(Lenient):
+    """A demand for one tool."""
+
+    type: str
+    function: NamedFunction | None = None
+
+
+class JsonSchema(Lenient):
+    """A schema that the answer must keep."""
+
+    name: str
+    strict: bool | None = None
+    schema_: dict[str, Any] | None = Field(default=None, alias="schema")
+
+
+class ResponseFormat(Lenient):
+    """What form the answer takes."""
+
+    type: str
+    json_schema: JsonSchema | None = None
+
+
+class StreamOptions(Lenient):
+    """Extras of a stream."""
+
+    include_usage: bool | None = None
+    include_obfuscation: bool | None = None
+
+
+class Request(Lenient):
+    """What both endpoints share."""
+
+    model: str = "auto"
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    max_tokens: Count | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    top_p: Probability | None = None
+    n: Annotated[int, Field(ge=1, le=128)] | None = None
+    stop: str | list[str] | None = None
+    seed: int | None = None
+    frequency_penalty: Penalty | None = None
+    presence_penalty: Penalty | None = None
+    logit_bias: dict[str, float] | None = None
+    user: str | None = None
+    lumbre: dict[str, Any] | None = None
+
+
+class ChatRequest(Request):
+    """`POST /v1/chat/completions`."""
+
+    messages: Annotated[list[Message], Field(min_length=1)]
+    max_completion_tokens: Count | None = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+    response_format: ResponseFormat | None = None
+    tools: list[Tool] | None = None
+    tool_choice: Literal["none", "auto", "required"] | ToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    metadata: dict[str, str] | None = None
+    modalities: list[str] | None = None
+    reasoning_effort: str | None = None
+    store: bool | None = None
+
+
+class CompletionRequest(Request):
+    """`POST /v1/completions`."""
+
+    prompt: str | list[str] | list[int] | list[list[int]]
+    suffix: str | None = None
+    echo: bool | None = None
+    best_of: Count | None = None
+    logprobs: Annotated[int, Field(ge=0, le=5)] | None = None
+
+
+def check(body: Mapping[str, Any], shape: type[Request]) -> None:
+    """Check a request's types.
+
+    Raises:
+        CallerError: 400 `invalid_type` (`missing_field`) that names the field.
+    """
+    try:
+        shape.model_validate(body)
+    except ValidationError as error:
+        raise _complaint(body, error) from None
+
+
+def _complaint(body: Mapping[str, Any], error: ValidationError) -> CallerError:
+    faults = [(_field(body, fault["loc"], fault["type"]), fault) for fault in error.errors(include_url=False)]
+    deepest = max(len(path) for path, _ in faults)
+    path, _ = next(each for each in faults if len(each[0]) == deepest)
+    same = [fault for other, fault in faults if other == path]
+    missing = same[0]["type"] == "missing"
+    reasons = " or ".join(dict.fromkeys(fault["msg"][:1].lower() + fault["msg"][1:] for fault in same))
+    name = _written(path)
+    return CallerError(f"{name}: {reasons}", param=name, code="missing_field" if missing else "invalid_type")
+
+
+def _field(body: object, loc: Sequence[int | str], kind: str) -> tuple[int | str, ...]:
+    """The part of pydantic's location that is a path into the body; the rest names branches of a union."""
+    path: list[int | str] = []
+    value: Any = body
+    for step in loc:
+        in_list = isinstance(value, list) and isinstance(step, int) and step < len(value)
+        if in_list or (isinstance(value, dict) and step in value):
+            value = value[step]
+        elif not (kind == "missing" and step == loc[-1]):
+            continue
+        path.append(step)
+    return tuple(path)
+
+
+def _written(path: Sequence[int | str]) -> str:
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+    return text or "(the body)"

@@ -1,0 +1,109 @@
+"""Which requests are well formed, and that a fault is told by its field."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lumbre.api.openai_schema import ChatRequest, CompletionRequest, Request, check
+from lumbre.core.errors import CallerError
+
+MESSAGES = [{"role": "user", "content": "hi"}]
+
+json_value = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+FIELDS = sorted({*ChatRequest.model_fields, *CompletionRequest.model_fields})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"messages": MESSAGES},
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}], "temperature": 1},
+        {
+            "messages": [
+                {
+                    "role": "assistant",
+                    "content": None,
+                    "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "{}"}}],
+                }
+            ]
+        },
+        {"messages": MESSAGES, "stop": ["a", "b"], "tool_choice": {"type": "function", "function": {"name": "f"}}},
+        {"messages": MESSAGES, "tool_choice": "required", "stop": None, "n": None, "vendor": {"x": [1]}},
+    ],
+)
+def test_a_well_formed_request_passes(body: dict[str, Any]) -> None:
+    check(body, ChatRequest)
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "code"),
+    [
+        ({}, "messages", "missing_field"),
+        ({"messages": "hi"}, "messages", "invalid_type"),
+        ({"messages": []}, "messages", "invalid_type"),
+        ({"messages": [{"content": "hi"}]}, "messages[0].role", "missing_field"),
+        ({"messages": [*MESSAGES, {"role": "robot"}]}, "messages[1].role", "invalid_type"),
+        ({"messages": [{"role": "user", "content": 5}]}, "messages[0].content", "invalid_type"),
+        ({"messages": [{"role": "user", "content": [{"text": "x"}]}]}, "messages[0].content[0].type", "missing_field"),
+        ({"messages": MESSAGES, "stream": "yes"}, "stream", "invalid_type"),
+        ({"messages": MESSAGES, "max_tokens": 0}, "max_tokens", "invalid_type"),
+        ({"messages": MESSAGES, "max_tokens": 2.5}, "max_tokens", "invalid_type"),
+        ({"messages": MESSAGES, "temperature": "0.5"}, "temperature", "invalid_type"),
+        ({"messages": MESSAGES, "temperature": 3}, "temperature", "invalid_type"),
+        ({"messages": MESSAGES, "n": True}, "n", "invalid_type"),
+        ({"messages": MESSAGES, "stop": [1]}, "stop[0]", "invalid_type"),
+        ({"messages": MESSAGES, "tool_choice": "always"}, "tool_choice", "invalid_type"),
+        (
+            {"messages": MESSAGES, "tools": [{"type": "function", "function": {}}]},
+            "tools[0].function.name",
+            "missing_field",
+        ),
+        ({"messages": MESSAGES, "model": 5}, "model", "invalid_type"),
+        (
+            {"messages": MESSAGES, "response_format": {"type": "json_schema", "json_schema": {}}},
+            "response_format.json_schema.name",
+            "missing_field",
+        ),
+        ({"messages": MESSAGES, "lumbre": "A"}, "lumbre", "invalid_type"),
+    ],
+)
+def test_a_fault_is_told_by_its_field(body: dict[str, Any], field: str, code: str) -> None:
+    with pytest.raises(CallerError) as caught:
+        check(body, ChatRequest)
+    assert (caught.value.param, caught.value.code, caught.value.status) == (field, code, 400)
+    assert field in caught.value.message
+
+
+@pytest.mark.parametrize("prompt", ["x", ["x", "y"], [1, 2], [[1], [2]]])
+def test_a_prompt_has_one_of_four_forms(prompt: Any) -> None:
+    check({"prompt": prompt}, CompletionRequest)
+
+
+@pytest.mark.parametrize("prompt", [5, None, [1, "x"], {"a": 1}])
+def test_a_prompt_of_another_form_is_refused(prompt: Any) -> None:
+    with pytest.raises(CallerError) as caught:
+        check({"prompt": prompt}, CompletionRequest)
+    assert (caught.value.param or "").startswith("prompt")
+
+
+@given(st.dictionaries(st.sampled_from(FIELDS), json_value, max_size=5))
+def test_whatever_comes_is_passed_or_refused_by_a_field_that_is_there(body: dict[str, Any]) -> None:
+    for shape in (ChatRequest, CompletionRequest):
+        error = complaint(body, shape)
+        if error is not None:
+            head = (error.param or "").split(".")[0].split("[")[0]
+            assert head in body or (error.code == "missing_field" and head in shape.model_fields)
+
+
+def complaint(body: dict[str, Any], shape: type[Request]) -> CallerError | None:
+    try:
+        check(body, shape)
+    except CallerError as error:
+        return error
+    return None
