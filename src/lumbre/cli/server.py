@@ -1,0 +1,118 @@
+"""Runs the ASGI app on a socket until it is told to stop, and drains before it goes. Driver; `up` composes it."""
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Callable, Iterator
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from lumbre.core.errors import OperatorError
+from lumbre.runtime.gateway import Gateway
+
+_CONNECTION_IDLE_S = 75
+_LAST_WRITES_S = 2
+
+Tell = Callable[[str, dict[str, object]], None]
+"""Tells whoever watches that something happened: `draining`, `cut_off`, `stopped`, and what belongs to it."""
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without signal handlers of its own: a signal begins the drain, and the server goes on until its end."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Take the address.
+
+    Raises:
+        OperatorError: it is taken, or none of this machine's.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((host.strip("[]"), port))
+    except OSError as error:
+        sock.close()
+        message = f"cannot listen on {host}:{port}: {error.strerror}; choose another with --port or [gateway] port"
+        raise OperatorError(message, code="cannot_listen") from error
+    sock.listen(2048)
+    sock.setblocking(False)
+    return sock
+
+
+def url_of(sock: socket.socket) -> str:
+    """The address as a client on this machine writes it."""
+    host, port = sock.getsockname()[:2]
+    if host in ("0.0.0.0", "::"):  # noqa: S104 not a place to bind but one to recognise
+        host = "127.0.0.1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+class Running:
+    """A gateway's server while it runs.
+
+    Args:
+        tell: where the way down is reported.
+    """
+
+    def __init__(self, app: ASGIApp, gateway: Gateway, sock: socket.socket, tell: Tell) -> None:
+        self._gateway = gateway
+        self._sock = sock
+        self._tell = tell
+        self._signalled = asyncio.Event()
+        self._hurried = asyncio.Event()
+        self.stopped_by: signal.Signals | None = None
+        config = uvicorn.Config(
+            app,
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=_CONNECTION_IDLE_S,
+            timeout_graceful_shutdown=_LAST_WRITES_S,
+        )
+        self._server = _Server(config)
+
+    async def serve(self) -> None:
+        """Serve until a signal, then drain: what runs is finished, what is new gets a 503. A second signal cuts off."""
+        loop = asyncio.get_running_loop()
+        for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            loop.add_signal_handler(each, self._on_signal, each)
+        serving = asyncio.create_task(self._server.serve(sockets=[self._sock]), name="serve")
+        stopping = asyncio.create_task(self._signalled.wait(), name="wait for a signal")
+        try:
+            await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if not serving.done():
+                self._tell("draining", {"answers": self._gateway.answers})
+                await self._drain()
+                self._server.should_exit = True
+            await serving
+        finally:
+            stopping.cancel()
+            await self._gateway.close()
+
+    async def _drain(self) -> None:
+        draining = asyncio.create_task(self._gateway.drain(), name="drain")
+        hurry = asyncio.create_task(self._hurried.wait(), name="wait for a second signal")
+        await asyncio.wait({draining, hurry}, return_when=asyncio.FIRST_COMPLETED)
+        if not draining.done():
+            self._tell("cut_off", {"answers": self._gateway.answers})
+            await self._gateway.cut_off()
+            await draining
+        hurry.cancel()
+
+    def _on_signal(self, which: signal.Signals) -> None:
+        if self._signalled.is_set():
+            self._hurried.set()
+        self.stopped_by = which
+        self._signalled.set()

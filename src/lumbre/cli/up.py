@@ -1,0 +1,151 @@
+"""`lumbre up`: the composition root. Reads settings, takes the state folder, fetches the model, starts the gateway
+and serves.
+"""
+
+import asyncio
+import logging
+import logging.handlers
+import signal
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import uvloop
+
+from lumbre.api.access import is_loopback
+from lumbre.api.app import build_app
+from lumbre.cli.engine_choice import choose_engine
+from lumbre.cli.exits import INTERRUPTED, OK
+from lumbre.cli.first_question import FirstQuestion
+from lumbre.cli.options import UpOptions
+from lumbre.cli.progress import model_progress
+from lumbre.cli.server import Running, bind, url_of
+from lumbre.cli.shell import Shell
+from lumbre.cli.words import Words
+from lumbre.runtime import settings as settings_file
+from lumbre.runtime.gateway import Gateway
+from lumbre.runtime.keys import Keys
+from lumbre.runtime.models import ModelStore, alias_of
+from lumbre.runtime.schema import Settings
+from lumbre.runtime.state_dir import StateDir
+
+_LOG_BYTES = 10 * 1024 * 1024
+
+
+def up(options: UpOptions) -> int:
+    """Serve until a signal.
+
+    Raises:
+        LumbreError: it could not start; the message has the way out.
+    """
+    words = Words("es" if options.lang == "es" else "en")
+    shell = Shell(words, options.json)
+    loaded = settings_file.load(config=options.config, overrides=options.overrides(), lang=words.lang)
+    with StateDir(loaded.settings.gateway.state_dir) as state:
+        _log_to(state.path / "logs" / "gateway.log", verbose=options.verbose)
+        settings = choose_engine(loaded, options, shell)
+        keys = _keys(settings, state, options, shell)
+        model_path = _model(settings, words)
+        session = _Session(settings, state, keys, options, shell)
+        return uvloop.run(session.run(model_path))
+
+
+def _log_to(path: Path, *, verbose: bool) -> None:
+    root = logging.getLogger()
+    root.setLevel(logging.INFO)
+    file = logging.handlers.RotatingFileHandler(path, maxBytes=_LOG_BYTES, backupCount=1, encoding="utf-8")
+    file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    root.addHandler(file)
+    terminal = logging.StreamHandler(sys.stderr)
+    terminal.setLevel(logging.INFO if verbose else logging.WARNING)
+    terminal.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+    root.addHandler(terminal)
+    for noisy in ("asyncio", "uvicorn", "uvicorn.error", "aiohttp", "httpx"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+def _keys(settings: Settings, state: StateDir, options: UpOptions, shell: Shell) -> Keys | None:
+    """The keys, where they are demanded: beyond loopback, and wherever somebody made one in this folder."""
+    keys = Keys(state.path)
+    beyond = not is_loopback(settings.gateway.host)
+    if options.new_key or (beyond and not keys):
+        key = keys.make()
+        if shell.json:
+            shell.data({"event": "key", "key": key})
+        else:
+            shell.say("serve.key", key=key)
+    return keys if keys else None
+
+
+def _model(settings: Settings, words: Words) -> Path | None:
+    if settings.tier_a.backend != "embedded":
+        return None
+    store = ModelStore(settings.models.cache_dir)
+    with model_progress(words.lang) as report:
+        return store.ensure(settings.tier_a.model, report)
+
+
+class _Session:
+    """One run of the gateway, from its socket to its last word."""
+
+    def __init__(
+        self, settings: Settings, state: StateDir, keys: Keys | None, options: UpOptions, shell: Shell
+    ) -> None:
+        self._settings = settings
+        self._state = state
+        self._keys = keys
+        self._options = options
+        self._shell = shell
+
+    async def run(self, model_path: Path | None) -> int:
+        """Serve; return the exit status."""
+        given = self._settings.gateway
+        sock = bind(given.host, given.port)
+        gateway = Gateway(
+            self._settings,
+            model_path=model_path,
+            model_alias=alias_of(self._settings.tier_a.model),
+            secret=settings_file.secret,
+            environ=settings_file.process_environment(),
+        )
+        running = Running(build_app(gateway, self._keys), gateway, sock, self._tell)
+        url = url_of(sock)
+        self._state.announce(url, datetime.now(UTC).isoformat())
+        self._tell("listening", {"url": url, "pid": self._state.pid})
+        watching = asyncio.create_task(self._watch(gateway, url), name="wait until ready")
+        try:
+            await running.serve()
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+        self._tell("stopped", {})
+        return INTERRUPTED if running.stopped_by is signal.SIGINT else OK
+
+    async def _watch(self, gateway: Gateway, url: str) -> None:
+        """Say when it is ready, and ask the first question."""
+        await self._until_ready(gateway)
+        self._tell("ready", {"url": url, "models": list(gateway.tier.models())})
+        if self._options.ask:
+            await FirstQuestion(self._shell, url, self._options.ask, with_key=self._keys is not None).ask()
+
+    async def _until_ready(self, gateway: Gateway) -> None:
+        """Wait; while something is wrong, say so once for each reason."""
+        said: set[str] = set()
+        while True:
+            try:
+                async with asyncio.timeout(1):
+                    await gateway.tier.wait_ready()
+                    return
+            except TimeoutError:
+                for lane in gateway.tier.lanes.values():
+                    reason = lane.health.reason
+                    if reason is not None and reason not in said:
+                        said.add(reason)
+                        self._tell("waiting", {"node": lane.id, "reason": reason})
+
+    def _tell(self, event: str, values: dict[str, object]) -> None:
+        if self._shell.json:
+            self._shell.data({"event": event, **values})
+        else:
+            shown = {name: ", ".join(value) if isinstance(value, list) else value for name, value in values.items()}
+            self._shell.say(f"serve.{event}", **shown)
