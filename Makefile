@@ -5,7 +5,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 PYTHON ?=
 ARGS ?=
-ASK ?= In one sentence: what is the difference between a candle and a bonfire?
+ASK ?= Why is the sky blue?
 IN := .venv/bin/
 
 # The interpreter is searched only when a target needs it, and only once.

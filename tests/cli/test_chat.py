@@ -98,6 +98,16 @@ def test_a_stream_without_its_end_is_an_error(lumbre: Lumbre) -> None:
     assert done.stderr == "lumbre: the answer was cut off before its end\n"
 
 
+def test_an_engine_that_says_why_it_ends_and_sends_no_done_is_believed(lumbre: Lumbre) -> None:
+    def answer(exchange: Exchange) -> None:
+        exchange.stream(delta("Hi"), delta("", "stop"))
+        exchange.end()
+
+    with gateway({CHAT: answer}) as stub:
+        done = lumbre.run("chat", "Hi", "--url", stub.url)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Hi\n", "")
+
+
 @pytest.mark.parametrize(
     ("status", "code", "exit_code"), [(429, "saturated", 1), (503, "no_route", 5), (404, "model_not_found", 1)]
 )

@@ -64,19 +64,28 @@ def events(gateway: Gateway, body: Mapping[str, Any]) -> Iterator[Mapping[str, A
     """POST a chat request and yield each event of the stream as it comes; closing the iterator hangs up.
 
     Raises:
-        RequestFailedError: an error before or in the stream, or an end without `[DONE]`.
+        RequestFailedError: an error before or in the stream, or an end that nobody announced.
     """
     wanted = {**body, "stream": True}
     with _exchange(gateway, "POST", "/v1/chat/completions", wanted, SILENCE_S) as response:
         if response.status != 200:
             _refuse(gateway.words, response.status, _object(response.read(REPLY_BYTES)))
+        finished = False
         for data in _data_of(response):
             if data == "[DONE]":
                 return
             event = _object(data)
             _refuse(gateway.words, response.status, event)
+            finished = finished or _says_why(event)
             yield event
-        raise RequestFailedError(gateway.words("client.cut"), code="upstream_cut")
+        if not finished:
+            raise RequestFailedError(gateway.words("client.cut"), code="upstream_cut")
+
+
+def _says_why(event: Mapping[str, Any]) -> bool:
+    """Whether a choice says its `finish_reason`; some engines end a stream with that and send no `[DONE]`."""
+    choices = event.get("choices")
+    return isinstance(choices, list) and any(isinstance(c, dict) and c.get("finish_reason") for c in choices)
 
 
 def _data_of(response: "HTTPResponse") -> Iterator[str]:

@@ -9,7 +9,7 @@ from lumbre.cli.client import Gateway, events
 from lumbre.cli.shell import Shell
 from lumbre.core.errors import LumbreError
 
-_ANSWER_TOKENS = 96
+_ANSWER_TOKENS = 200
 
 
 class FirstQuestion:
