@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from lumbre.api.openai_schema import ChatRequest, CompletionRequest, Request, check
 from lumbre.core.errors import CallerError
@@ -90,6 +91,42 @@ def test_a_prompt_of_another_form_is_refused(prompt: Any) -> None:
     with pytest.raises(CallerError) as caught:
         check({"prompt": prompt}, CompletionRequest)
     assert (caught.value.param or "").startswith("prompt")
+
+
+@pytest.mark.parametrize(
+    ("body", "shape", "field"),
+    [
+        ({"messages": [1] * 1000}, ChatRequest, "messages"),
+        ({"messages": [{"role": "user", "content": [1] * 1000}]}, ChatRequest, "messages"),
+        ({"messages": [{"role": "user", "tool_calls": [1] * 1000}]}, ChatRequest, "messages"),
+        ({"messages": MESSAGES, "tools": [1] * 1000}, ChatRequest, "tools"),
+        ({"messages": MESSAGES, "stop": [1] * 1000}, ChatRequest, "stop"),
+        ({"messages": MESSAGES, "modalities": [1] * 1000}, ChatRequest, "modalities"),
+        ({"messages": MESSAGES, "logit_bias": dict.fromkeys(map(str, range(1000)), "x")}, ChatRequest, "logit_bias"),
+        ({"messages": MESSAGES, "metadata": dict.fromkeys(map(str, range(1000)), 1)}, ChatRequest, "metadata"),
+        ({"prompt": [{}] * 1000}, CompletionRequest, "prompt"),
+        ({"prompt": [1, *["x"] * 1000]}, CompletionRequest, "prompt"),
+        ({"prompt": ["x", *[1] * 1000]}, CompletionRequest, "prompt"),
+        ({"prompt": [[1, *["x"] * 1000]] * 1000}, CompletionRequest, "prompt"),
+    ],
+)
+def test_the_search_for_faults_ends_at_the_first(body: dict[str, Any], shape: type[Request], field: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        shape.model_validate(body)
+    # A union may tell what each of its few branches wants, and no more.
+    assert caught.value.error_count() <= 2
+    error = complaint(body, shape)
+    assert error is not None
+    assert (error.param or "").startswith(field)
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong"), [("logit_bias", {"1": "x"}), ("logit_bias", {"1": True}), ("metadata", {"a": 1})]
+)
+def test_an_object_of_values_is_told_by_its_field(field: str, wrong: dict[str, Any]) -> None:
+    error = complaint({"messages": MESSAGES, field: wrong}, ChatRequest)
+    assert error is not None
+    assert (error.param, error.code) == (field, "invalid_type")
 
 
 @given(st.dictionaries(st.sampled_from(FIELDS), json_value, max_size=5))

@@ -18,6 +18,12 @@ def test_every_route_is_in_it_with_its_method_and_nothing_else_is() -> None:
     assert documented == {(door.path.replace(":path", ""), door.method) for door in DOORS}
 
 
+def test_every_status_that_the_door_refuses_with_is_in_it() -> None:
+    promised = build()["paths"]["/v1/chat/completions"]["post"]["responses"]
+    told = "400 401 403 404 405 408 413 415 422 429 431 502 503 504".split()
+    assert [status for status in told if status not in promised] == []
+
+
 @pytest.mark.parametrize("path", ["/openapi.json", "/healthz", "/readyz", "/v1/models", "/metrics"])
 def test_what_it_promises_is_served(embedded: EmbeddedGateway, path: str) -> None:
     with Call(f"{embedded.url}{path}") as call:

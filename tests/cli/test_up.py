@@ -207,7 +207,7 @@ def test_use_takes_a_running_engine_without_a_question(lumbre: Lumbre, ollama: N
     ("words", "status", "reason"),
     [
         (("--use", "vllm"), 1, "no vllm answers on 127.0.0.1:8000"),
-        (("--use", "abacus"), 1, "--use takes embedded"),
+        (("--use", "abacus"), 2, "--use takes one of embedded"),
         (("--backend", "steam"), 3, "tier_a.backend"),
         (("--model", "gpt-4"), 1, "smollm2-135m-instruct"),
         (("--model", "./nothing.gguf"), 1, "nothing.gguf"),

@@ -38,7 +38,7 @@ def test_slots_are_never_overfilled_and_nobody_is_lost(
                 line.append(request)
                 started = [answer]
             elif isinstance(answer, Queued):
-                assert answer.ahead == len(line) < max_waiting
+                assert len(line) < max_waiting
                 line.append(request)
             else:
                 assert isinstance(answer, Refused)
@@ -111,6 +111,19 @@ def test_the_least_busy_upstream_is_taken() -> None:
     admission.resize("b", 4)
     taken = [admission.arrive(f"r{number}", 1, {"a": 4, "b": 4}) for number in range(4)]
     assert [each.upstream for each in taken if isinstance(each, Admitted)] == ["a", "b", "a", "b"]
+
+
+def test_upstreams_that_are_equally_free_take_turns() -> None:
+    admission = Admission(10)
+    for name in ("a", "b", "c"):
+        admission.resize(name, 1)
+    taken = []
+    for number in range(6):
+        answer = admission.arrive(f"r{number}", 1, {"a": 1, "b": 1, "c": 1})
+        assert isinstance(answer, Admitted)
+        taken.append(answer.upstream)
+        admission.leave(f"r{number}")
+    assert taken == ["a", "b", "c", "a", "b", "c"]
 
 
 def test_leaving_twice_or_without_having_come_changes_nothing() -> None:

@@ -54,6 +54,13 @@ def test_tier_a_takes_what_it_may(asked: dict[str, Any], model: str | None) -> N
         ({"model": "tier-c"}, 503, "no_tier"),
         ({"affinity": "C"}, 503, "no_tier"),
         ({"model": "gpt-4"}, 404, "model_not_found"),
+        # section 1: affinity never falls to another tier
+        ({"tier": "A", "affinity": "B", "a_does": True}, 422, "affinity_conflict"),
+        ({"model": "tier-a", "affinity": "C"}, 422, "affinity_conflict"),
+        ({"model": "qwen", "affinity": "B"}, 422, "affinity_conflict"),
+        ({"tier": "A", "label": "batch"}, 400, "invalid_hint"),
+        ({"model": "qwen", "label": "batch"}, 400, "invalid_hint"),
+        ({"model": "tier-b/express", "label": "batch"}, 400, "invalid_hint"),
         ({"model": "qwen", "tier": "B"}, 400, "invalid_hint"),
         ({"model": "tier-a", "tier": "B"}, 400, "invalid_hint"),
         ({"model": "tier-c", "tier": "A"}, 400, "invalid_hint"),
@@ -74,3 +81,15 @@ def test_an_unknown_model_is_told_the_known_ones() -> None:
     with pytest.raises(LumbreError) as caught:
         ask(model="gpt-4")
     assert caught.value.valid == ("auto", "tier-a", *MODELS)
+
+
+def test_a_model_is_not_said_to_be_unknown_before_every_upstream_has_spoken() -> None:
+    with pytest.raises(LumbreError) as caught:
+        decide(Question("gpt-4", Hints(), strict_json=False), Facts(False, MODELS, complete=False))
+    assert (caught.value.status, caught.value.code, caught.value.retry_after_s) == (503, "no_tier", 5)
+
+
+def test_a_model_name_of_any_length_makes_a_short_message() -> None:
+    with pytest.raises(LumbreError) as caught:
+        ask(model="x" * 3_000_000)
+    assert len(caught.value.message) < 400

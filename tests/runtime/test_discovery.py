@@ -102,12 +102,14 @@ def test_an_engine_is_known_on_any_port(
         {},
         {"/": "<h1>Hello</h1>", "/v1/models": "<h1>Not found, nicely</h1>"},
         {"/v1/models": ["a", "list"]},
+        {"/v1/models": {"data": True}, "/api/version": {"version": "0.9.0"}},
+        {"/v1/models": "[" * 100_000},
         {"/v1/models": {"models": ["cars", "bikes"]}},
         {"/v1/models": {"data": [{"id": "beetle"}]}, "/api/version": {"version": "1", "app": "shop"}},
         {"/v1/models": models("gpt-4o", owner="openai")},
         {"/api/version": {"version": "2.1"}},
     ],
-    ids=["lumbre", "nothing", "html", "array", "car dealer", "shop", "unknown owner", "version only"],
+    ids=["lumbre", "nothing", "html", "array", "true", "deep", "car dealer", "shop", "unknown owner", "version only"],
 )
 def test_what_only_looks_like_an_engine_is_left_out(pages: Mapping[str, Page]) -> None:
     with server(pages) as port:

@@ -257,6 +257,13 @@ def test_a_secret_is_read_by_the_name_of_its_variable() -> None:
             settings.secret("A_KEY", environ)
 
 
+@pytest.mark.parametrize(("lang", "words"), [("en", "printable ASCII"), ("es", "ASCII imprimible")])
+def test_a_secret_that_cannot_stand_in_a_header_is_refused(lang: str, words: str) -> None:
+    for value in ("k\nHost: evil", "k\rx", "k\x00", "clé", "k\tx"):
+        with pytest.raises(SettingsError, match=f"A_KEY.*{words}"):
+            settings.secret("A_KEY", {"A_KEY": value}, lang)
+
+
 def test_the_example_is_well_and_says_every_default() -> None:
     example = ROOT / "lumbre.example.toml"
     environ = {"HOME": "/home/x"}
@@ -281,3 +288,25 @@ def test_importing_settings_brings_neither_pydantic_nor_asyncio() -> None:
     code = "import sys, lumbre.runtime.settings; print({'pydantic', 'asyncio', 'aiohttp'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "field"),
+    [
+        (
+            '[tier_a]\nbackend = "openai"\n[[tier_a.upstreams]]\nid = "a"\nbase_url = "http://h/v1"\n'
+            '[[tier_a.upstreams]]\nbase_url = "http://h/v1"\nid = "a"\n',
+            8,
+            "tier_a.upstreams[1].id",
+        ),
+        ('[tier_a]\nbackend = "command"\ncommand = ["llama-server"]\n', 3, "tier_a"),
+        ('[tier_a]\nslots = 2\nbackend = "openai"\n', 3, "tier_a"),
+    ],
+)
+def test_a_rule_between_settings_names_the_line_that_breaks_it(
+    tmp_path: Path, text: str, line: int, field: str
+) -> None:
+    path = tmp_path / "lumbre.toml"
+    path.write_text(text)
+    with pytest.raises(SettingsError, match=re.escape(f"{path}:{line}: {field}")):
+        settings.load(config=path, overrides={}, environ={})

@@ -16,11 +16,11 @@ NAMED = {"tools": TOOLS, "tool_choice": {"type": "function", "function": {"name"
 
 
 def text(value: str, finish: str = "stop") -> Choice:
-    return Choice(text=value, finish_reason=finish)
+    return Choice(pieces=[value], finish_reason=finish)
 
 
 def call(name: str = "get", arguments: str = '{"city":"x"}', finish: str = "tool_calls") -> Choice:
-    return Choice(tool_calls={0: ToolCall(name, arguments)}, finish_reason=finish)
+    return Choice(tool_calls={0: ToolCall([name], [arguments])}, finish_reason=finish)
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,10 @@ def call(name: str = "get", arguments: str = '{"city":"x"}', finish: str = "tool
         (OBJECT, text('{"a": [1, 2', "length")),
         ({"tools": TOOLS, "tool_choice": "required"}, call()),
         ({"tools": TOOLS, "tool_choice": "auto"}, text("no call")),
+        ({"tools": TOOLS, "tool_choice": "none"}, text("no call")),
+        ({"logprobs": True}, Choice(pieces=["x"], finish_reason="stop", has_logprobs=True)),
+        ({"logprobs": True}, text("")),
+        ({"logprobs": 2}, text("completions say it with a number")),
         (NAMED, call()),
         (NAMED, call(arguments='{"ci', finish="length")),
         ({"tools": TOOLS, **SCHEMA}, call()),
@@ -48,7 +52,7 @@ def test_a_reply_that_does_what_was_asked_is_kept(body: dict[str, Any], choice: 
 @pytest.mark.parametrize(
     ("body", "choice", "reason"),
     [
-        (SCHEMA, text('{"town":"Paris"}'), "city"),
+        (SCHEMA, text('{"town":"Paris"}'), "required"),
         (SCHEMA, text("Paris"), "no JSON"),
         (SCHEMA, text("Paris is", "length"), "beginning"),
         (OBJECT, text("[]"), "no object"),
@@ -57,7 +61,9 @@ def test_a_reply_that_does_what_was_asked_is_kept(body: dict[str, Any], choice: 
         ({"tools": TOOLS, "tool_choice": "required"}, text("hello", "length"), "required"),
         (NAMED, text("hello"), "get"),
         (NAMED, call(name="other"), "get"),
-        (NAMED, call(arguments="{}"), "city"),
+        (NAMED, call(arguments="{}"), "required"),
+        ({"tools": TOOLS, "tool_choice": "none"}, call(), "none"),
+        ({"logprobs": True}, text("hello"), "logprobs"),
         ({"tools": TOOLS}, call(arguments="nonsense"), "no JSON"),
     ],
 )
@@ -65,6 +71,18 @@ def test_a_reply_that_ignores_what_was_asked_is_told_with_the_reason(
     body: dict[str, Any], choice: Choice, reason: str
 ) -> None:
     assert reason in (broken(promises_of(body), [choice]) or "")
+
+
+def test_fewer_alternatives_than_asked_for_are_noticed() -> None:
+    promises = promises_of({}, choices=2)
+    assert "2 alternatives" in (broken(promises, [text("a")]) or "")
+    assert broken(promises, [text("a"), text("b")]) is None
+
+
+def test_several_calls_at_once_are_noticed_where_they_were_forbidden() -> None:
+    two = Choice(tool_calls={n: ToolCall(["get"], ['{"city":"x"}']) for n in range(2)}, finish_reason="tool_calls")
+    assert "several" in (broken(promises_of({"tools": TOOLS, "parallel_tool_calls": False}), [two]) or "")
+    assert broken(promises_of({"tools": TOOLS}), [two]) is None
 
 
 def test_one_bad_alternative_is_enough() -> None:

@@ -42,13 +42,13 @@ def delta(index: int = 0, finish: str | None = None, **fields: Any) -> dict[str,
     ],
 )
 def test_every_event_is_what_it_is(event: Event, beat: Beat) -> None:
-    assert Story().see(event) is beat
+    assert Story().see(event).beat is beat
 
 
-def test_a_stream_is_finished_when_every_choice_that_began_has_said_why() -> None:
-    story = Story()
+def test_a_stream_is_finished_when_every_choice_that_was_asked_for_has_said_why() -> None:
+    story = Story(choices=2)
     finished = [story.finished]
-    for chunk in (delta(0, content="a"), delta(1, content="b"), delta(0, finish="stop"), delta(1, finish="length")):
+    for chunk in (delta(0, content="a"), delta(0, finish="stop"), delta(1, content="b"), delta(1, finish="length")):
         story.see(said(chunk))
         finished.append(story.finished)
     assert finished == [False, False, False, False, True]
@@ -78,7 +78,9 @@ def test_a_whole_reply_gives_the_same_choice_as_its_stream() -> None:
     story.see(said(delta(content="he")))
     story.see(said(delta(content="llo", finish="stop")))
     reply = {"choices": [{"index": 0, "message": {"content": "hello"}, "finish_reason": "stop"}]}
-    assert choices_of(reply) == list(story.choices.values())
+    (whole,) = choices_of(reply)
+    (streamed,) = story.choices.values()
+    assert (whole.text, whole.finish_reason) == (streamed.text, streamed.finish_reason) == ("hello", "stop")
 
 
 @pytest.mark.parametrize("reply", [{}, {"choices": None}, {"choices": [1]}, {"choices": [{"message": None}]}])

@@ -1,6 +1,6 @@
-"""Who may speak to the gateway: the Host and Origin headers, and the key where one is demanded. An ASGI wrapper
-before every
-route; it reads no body.
+"""Who may speak to the gateway, by the Host and Origin headers, and by a key where one is demanded.
+
+Drivers over ASGI: wrappers before every route, which read no body.
 
 A browser sends any page's requests to localhost. What protects the gateway from a page is that a foreign Origin, or a
 Host that a rebound DNS name brought along, is refused.
@@ -9,7 +9,7 @@ Host that a rebound DNS name brought along, is refused.
 import ipaddress
 import socket
 from collections.abc import Sequence
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -18,6 +18,7 @@ from lumbre.api.openai import header_map, tell
 from lumbre.core.errors import CallerError
 from lumbre.runtime.keys import Keys
 
+_HTTP_PORT = 80
 OPEN_PATHS = frozenset({"/healthz"})
 
 
@@ -35,7 +36,7 @@ class Access:
     """Lets a request through, or answers it with 403, by where it says it goes to and comes from.
 
     Args:
-        hosts: further names that may stand in Host.
+        hosts: further names that may stand in Host; `name:port` is allowed with that port alone.
         origins: web origins whose pages may call.
         beyond_loopback: the gateway is reached by addresses of this machine that it does not know.
     """
@@ -49,12 +50,12 @@ class Access:
         beyond_loopback: bool,
     ) -> None:
         self._app = app
-        self._hosts = {"localhost", *(host.lower() for host in hosts)}
+        self._hosts = {("localhost", None), *(_name_and_port(host) for host in hosts)}
         self._origins = {origin.rstrip("/").lower() for origin in origins}
         self._beyond_loopback = beyond_loopback
         if beyond_loopback:
             name = socket.gethostname().lower()
-            self._hosts |= {name, f"{name.split('.')[0]}.local"}
+            self._hosts |= {(name, None), (f"{name.split('.')[0]}.local", None)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI."""
@@ -78,8 +79,8 @@ class Access:
             raise CallerError(message, status=403, code="origin_not_allowed")
 
     def _knows(self, host: str) -> bool:
-        name = (urlsplit(f"//{host}").hostname or "").lower()
-        if name in self._hosts:
+        name, port = _name_and_port(host)
+        if name and not self._hosts.isdisjoint({(name, None), (name, port or _HTTP_PORT)}):
             return True
         try:
             address = ipaddress.ip_address(name)
@@ -89,7 +90,25 @@ class Access:
         return address.is_loopback or self._beyond_loopback
 
     def _trusts(self, origin: str, host: str) -> bool:
-        return origin.lower() in self._origins or urlsplit(origin).netloc.lower() == host.lower()
+        parts = _split(origin)
+        return parts is not None and (origin.lower() in self._origins or parts.netloc.lower() == host.lower())
+
+
+def _split(url: str) -> SplitResult | None:
+    """An address in parts; None for what is none, such as `//[::1` or `//host:port`."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # only when it is asked for is it looked at
+    except ValueError:
+        return None
+    return parts
+
+
+def _name_and_port(host: str) -> tuple[str, int | None]:
+    """What a Host header says, in lower case; the name is empty where that is no host."""
+    bare_ipv6 = host.count(":") > 1 and not host.startswith("[")
+    parts = _split(f"//[{host}]" if bare_ipv6 else f"//{host}")
+    return ("", None) if parts is None else ((parts.hostname or "").lower(), parts.port)
 
 
 class KeyCheck:

@@ -43,6 +43,13 @@ DOORS = (
 )
 
 
+class Cors(CORSMiddleware):
+    """Starlette's, with origins compared as `Access` compares them."""
+
+    def is_allowed_origin(self, origin: str) -> bool:
+        return super().is_allowed_origin(origin.lower())
+
+
 def build_app(gateway: Gateway, keys: Keys | None) -> ASGIApp:
     """Make the app.
 
@@ -57,9 +64,9 @@ def build_app(gateway: Gateway, keys: Keys | None) -> ASGIApp:
     given = gateway.settings.gateway
     if given.allowed_origins:
         # Between the two checks: a preflight carries no key, and a page that may not call gets no CORS answer.
-        app = CORSMiddleware(
+        app = Cors(
             app,
-            allow_origins=[origin.rstrip("/") for origin in given.allowed_origins],
+            allow_origins=[origin.rstrip("/").lower() for origin in given.allowed_origins],
             allow_methods=["GET", "POST"],
             allow_headers=["*"],
             expose_headers=["Retry-After", "X-Request-Id", "X-Lumbre-Tier", "X-Lumbre-Node", "X-Lumbre-Decision"],

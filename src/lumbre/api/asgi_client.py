@@ -12,12 +12,22 @@ class AsgiClient:
         self._send = send
         self.started = False
         self.ended = False
+        self._is_stream = False
+
+    @property
+    def takes_an_error(self) -> bool:
+        """Whether an error can still be told: as the reply, or as a stream's last event."""
+        return not self.started or (self._is_stream and not self.ended)
 
     async def head(self, status: int, headers: Headers) -> None:
         """Send status and headers."""
-        self.started = True
         raw = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers]
         await self._send({"type": "http.response.start", "status": status, "headers": raw})
+        # Only now: a head that was given up while the connection took nothing has not been sent.
+        self.started = True
+        self._is_stream = any(
+            name == "content-type" and value.startswith("text/event-stream") for name, value in headers
+        )
 
     async def piece(self, data: bytes) -> None:
         """Send a piece of the body."""

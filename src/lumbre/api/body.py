@@ -1,5 +1,6 @@
 """Takes a request's body: its size checked before it is read, its JSON with the place of a fault. Driver over ASGI."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,19 +9,25 @@ from starlette.types import Receive
 
 from lumbre.core.errors import CallerError
 
+DEPTH_LIMIT = 200
+"""Levels of arrays and objects. Below what any JSON library of ours can write, for bodies are written anew."""
+
 
 class ClientGone(Exception):
     """The client closed its connection before its request was whole; there is nobody to answer."""
 
 
-async def read_body(headers: Mapping[str, str], receive: Receive, limit_bytes: int) -> bytes:
+async def read_body(headers: Mapping[str, str], receive: Receive, limit_bytes: int, limit_s: float) -> bytes:
     """Read the whole body.
 
     Args:
         headers: names in lower case.
+        limit_bytes: of the body.
+        limit_s: seconds until it must be whole.
 
     Raises:
-        CallerError: 413 `body_too_large`, from its declared length alone if it has one; 415 for a compressed body.
+        CallerError: 413 `body_too_large`, from its declared length alone if it has one; 415 for a compressed body; 408
+            `body_timeout`.
         ClientGone: there is nobody any more.
     """
     if (encoding := headers.get("content-encoding", "identity")) != "identity":
@@ -30,6 +37,15 @@ async def read_body(headers: Mapping[str, str], receive: Receive, limit_bytes: i
     declared = headers.get("content-length", "0")
     if declared.isdigit() and int(declared) > limit_bytes:
         raise _too_large(limit_bytes)
+    try:
+        async with asyncio.timeout(limit_s):
+            return await _whole(receive, limit_bytes)
+    except TimeoutError:
+        message = f"the body was not whole within {limit_s:g} s ([limits] body_s)"
+        raise CallerError(message, status=408, code="body_timeout", headers={"connection": "close"}) from None
+
+
+async def _whole(receive: Receive, limit_bytes: int) -> bytes:
     parts = []
     size = 0
     while True:
@@ -53,7 +69,7 @@ def parse_object(body: bytes) -> dict[str, Any]:
     """Parse a body that must be a JSON object.
 
     Raises:
-        CallerError: 400 `invalid_json` with the position.
+        CallerError: 400 `invalid_json` with the position, or `too_deep`.
     """
     try:
         body.decode("utf-8")
@@ -66,4 +82,17 @@ def parse_object(body: bytes) -> dict[str, Any]:
         raise CallerError(f"the body is no JSON: {error.msg} at {where}", code="invalid_json") from error
     if not isinstance(value, dict):
         raise CallerError("the body is JSON, but no object", code="invalid_json")
+    if _is_deeper(value, DEPTH_LIMIT):
+        message = f"the body is JSON of more than {DEPTH_LIMIT} levels, and nothing deeper is taken"
+        raise CallerError(message, code="too_deep")
     return value
+
+
+def _is_deeper(value: dict[str, Any], limit: int) -> bool:
+    level: list[Any] = [value]
+    for _ in range(limit):
+        inside = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [child for children in inside for child in children if isinstance(child, dict | list)]
+        if not level:
+            return False
+    return True

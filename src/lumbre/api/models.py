@@ -7,7 +7,7 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
-from lumbre.core.errors import CallerError
+from lumbre.gateway.decision import unknown_model
 from lumbre.runtime.gateway import Gateway
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -15,12 +15,15 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 AUTO = "auto"
 """Listed first: the name for "whatever the gateway thinks best"."""
 
+TIER_A = "tier-a"
+"""Not listed, for it is no other model than `auto`; it can be asked for and described."""
+
 
 def listing(gateway: Gateway) -> Endpoint:
     """`GET /v1/models`."""
 
     async def respond(_request: Request) -> Response:
-        facts = await gateway.tier.facts()
+        facts = gateway.tier.facts()
         entries = [_entry(name, gateway) for name in (AUTO, *facts.models)]
         return _json({"object": "list", "data": entries})
 
@@ -31,12 +34,10 @@ def one(gateway: Gateway) -> Endpoint:
     """`GET /v1/models/{model}`."""
 
     async def respond(request: Request) -> Response:
-        facts = await gateway.tier.facts()
+        facts = gateway.tier.facts()
         name = request.path_params["model"]
-        valid = (AUTO, *facts.models)
-        if name not in valid:
-            message = f"no model {name!r} here; there are: {', '.join(valid)}"
-            raise CallerError(message, status=404, code="model_not_found", param="model", valid=valid)
+        if name not in (AUTO, TIER_A, *facts.models):
+            raise unknown_model(name, facts.models)
         return _json(_entry(name, gateway))
 
     return respond

@@ -1,17 +1,81 @@
-"""The types of the OpenAI API's requests, as far as a gateway must insist on them. What is not named here passes
-through.
+"""Which requests of the OpenAI API are well formed, as far as a gateway must insist on it. Pure; the door asks.
+
+What is not named here passes through. The first wrong entry of a list or an object ends the search in it, so that a
+body made of faults costs no more than the body itself.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    WithJsonSchema,
+)
+from pydantic_core import PydanticCustomError
 
 from lumbre.core.errors import CallerError
 
+T = TypeVar("T")
+Many = Annotated[list[T], Field(fail_fast=True)]
 Count = Annotated[int, Field(ge=1)]
 Probability = Annotated[float, Field(ge=0, le=1)]
 Penalty = Annotated[float, Field(ge=-2, le=2)]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _numbers(given: dict[str, Any]) -> dict[str, Any]:
+    return _each(given, all(map(_is_number, given.values())), "number")
+
+
+def _texts(given: dict[str, Any]) -> dict[str, Any]:
+    return _each(given, all(isinstance(value, str) for value in given.values()), "string")
+
+
+def _each(given: dict[str, Any], is_right: bool, kind: str) -> dict[str, Any]:
+    # pydantic's own check of a dict tells of every entry that is wrong, however many there are.
+    if not is_right:
+        raise PydanticCustomError("entry_type", "Each value should be a valid {kind}", {"kind": kind})
+    return given
+
+
+def _object_of(kind: str) -> WithJsonSchema:
+    return WithJsonSchema({"type": "object", "additionalProperties": {"type": kind}})
+
+
+Numbers = Annotated[dict[str, Any], AfterValidator(_numbers), _object_of("number")]
+Texts = Annotated[dict[str, Any], AfterValidator(_texts), _object_of("string")]
+
+
+def _prompt_form(prompt: object) -> str | None:
+    """Which of its four forms a prompt means to have: its first entry tells, so that no more than one is tried."""
+    if isinstance(prompt, str):
+        return "text"
+    if not isinstance(prompt, list):
+        return None
+    first = prompt[0] if prompt else ""
+    return "tokens" if isinstance(first, int) else "token lists" if isinstance(first, list) else "texts"
+
+
+Prompt = Annotated[
+    Annotated[str, Tag("text")]
+    | Annotated[Many[str], Tag("texts")]
+    | Annotated[Many[int], Tag("tokens")]
+    | Annotated[Many[Many[int]], Tag("token lists")],
+    Discriminator(
+        _prompt_form,
+        custom_error_type="prompt_form",
+        custom_error_message="Input should be a string, or a list of strings, of tokens or of lists of tokens",
+    ),
+]
 
 
 class Lenient(BaseModel):
@@ -46,9 +110,9 @@ class Message(Lenient):
     """One turn of the conversation."""
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: str | list[ContentPart] | None = None
+    content: str | Many[ContentPart] | None = None
     name: str | None = None
-    tool_calls: list[ToolCall] | None = None
+    tool_calls: Many[ToolCall] | None = None
     tool_call_id: str | None = None
 
 
@@ -113,11 +177,11 @@ class Request(Lenient):
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_p: Probability | None = None
     n: Annotated[int, Field(ge=1, le=128)] | None = None
-    stop: str | list[str] | None = None
+    stop: str | Many[str] | None = None
     seed: int | None = None
     frequency_penalty: Penalty | None = None
     presence_penalty: Penalty | None = None
-    logit_bias: dict[str, float] | None = None
+    logit_bias: Numbers | None = None
     user: str | None = None
     lumbre: dict[str, Any] | None = None
 
@@ -125,16 +189,16 @@ class Request(Lenient):
 class ChatRequest(Request):
     """`POST /v1/chat/completions`."""
 
-    messages: Annotated[list[Message], Field(min_length=1)]
+    messages: Annotated[Many[Message], Field(min_length=1)]
     max_completion_tokens: Count | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     response_format: ResponseFormat | None = None
-    tools: list[Tool] | None = None
+    tools: Many[Tool] | None = None
     tool_choice: Literal["none", "auto", "required"] | ToolChoice | None = None
     parallel_tool_calls: bool | None = None
-    metadata: dict[str, str] | None = None
-    modalities: list[str] | None = None
+    metadata: Texts | None = None
+    modalities: Many[str] | None = None
     reasoning_effort: str | None = None
     store: bool | None = None
 
@@ -142,7 +206,7 @@ class ChatRequest(Request):
 class CompletionRequest(Request):
     """`POST /v1/completions`."""
 
-    prompt: str | list[str] | list[int] | list[list[int]]
+    prompt: Prompt
     suffix: str | None = None
     echo: bool | None = None
     best_of: Count | None = None
@@ -162,7 +226,10 @@ def check(body: Mapping[str, Any], shape: type[Request]) -> None:
 
 
 def _complaint(body: Mapping[str, Any], error: ValidationError) -> CallerError:
-    faults = [(_field(body, fault["loc"], fault["type"]), fault) for fault in error.errors(include_url=False)]
+    faults = [
+        (_field(body, fault["loc"], fault["type"]), fault)
+        for fault in error.errors(include_url=False, include_input=False)
+    ]
     deepest = max(len(path) for path, _ in faults)
     path, _ = next(each for each in faults if len(each[0]) == deepest)
     same = [fault for other, fault in faults if other == path]

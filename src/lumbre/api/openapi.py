@@ -1,6 +1,4 @@
-"""`/openapi.json`: what the doors take and give, made from the very types that check requests. Pure but for the
-endpoint.
-"""
+"""`/openapi.json`: what the doors take and give, from the very types that check requests. Pure but for the endpoint."""
 
 from typing import Any
 
@@ -17,10 +15,15 @@ _REF = "#/components/schemas/{model}"
 _ERRORS = {
     "400": "The request is at fault; `error.param` names the field.",
     "401": "A key is demanded here.",
+    "403": "The Host or Origin header is none that this gateway allows.",
     "404": "No such model; `error.lumbre.valid` lists what there is.",
+    "405": "Another method is wanted; `Allow` names it.",
+    "408": "The request did not come whole in time.",
     "413": "The body is too large.",
+    "415": "The body is compressed; send it as it is.",
     "422": "The hints contradict each other.",
     "429": "Every slot is taken; `Retry-After` says when to try again.",
+    "431": "The request's line and headers are too long.",
     "502": "The engine failed, was cut, or ignored what it was asked.",
     "503": "Nothing can serve this now.",
     "504": "A deadline passed; `error.code` names it.",

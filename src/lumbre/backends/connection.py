@@ -10,7 +10,7 @@ from typing import cast
 
 import httptools
 
-from lumbre.core.errors import UpstreamCut, UpstreamError
+from lumbre.core.errors import NoConnection, UpstreamCut, UpstreamError
 
 _HEAD_LIMIT_BYTES = 64 * 1024
 _BUFFER_LIMIT_BYTES = 256 * 1024
@@ -30,8 +30,6 @@ class Connection(asyncio.Protocol):
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._writable = asyncio.Event()
-        self._writable.set()
         self._lost = False
         self._begin()
 
@@ -40,6 +38,7 @@ class Connection(asyncio.Protocol):
         self.status = 0
         self.headers: list[tuple[str, str]] = []
         self.complete = False
+        self._keep_alive = False
         self._head_size = 0
         self._head_complete = False
         self._until_close = False
@@ -49,14 +48,18 @@ class Connection(asyncio.Protocol):
         self._error: UpstreamError | None = None
         self._waiter: asyncio.Future[None] | None = None
 
-    async def send(self, head: bytes, body: bytes) -> None:
-        """Send a request; the connection must be fresh or `reusable`."""
+    def send(self, head: bytes, body: bytes) -> None:
+        """Send a request; the connection must be fresh or `reusable`.
+
+        It returns at once: an upstream may answer before it has taken the whole body in, and that answer counts.
+
+        Raises:
+            NoConnection: nothing was sent.
+        """
         self._begin()
-        transport = self._open_transport()
-        transport.write(head + body if len(body) < _BUFFER_LIMIT_BYTES else head)
-        if len(body) >= _BUFFER_LIMIT_BYTES:
-            transport.write(body)
-        await self._writable.wait()
+        if self._transport is None or self._lost:
+            raise NoConnection("the upstream closed its connection before anything was sent")
+        self._transport.writelines((head, body))
 
     async def wait_head(self) -> None:
         """Wait until `status` and `headers` are there.
@@ -93,18 +96,22 @@ class Connection(asyncio.Protocol):
 
     @property
     def reusable(self) -> bool:
-        """Whether another request can be sent on it."""
-        return self.complete and not self._lost and not self._until_close and self._parser.should_keep_alive()
+        """Whether another request can be sent on it: the last one is over in both directions, and nothing is left."""
+        transport = self._transport
+        return (
+            transport is not None
+            and self._keep_alive
+            and not self._lost
+            and not transport.is_closing()
+            and not self._chunks
+            and not self._paused
+            and transport.get_write_buffer_size() == 0
+        )
 
     def close(self) -> None:
         """Close it now; what was not sent is not sent."""
         if self._transport is not None:
             self._transport.abort()
-
-    def _open_transport(self) -> asyncio.Transport:
-        if self._transport is None or self._lost:
-            raise UpstreamCut("the upstream closed its connection")
-        return self._transport
 
     async def _wait(self) -> None:
         self._waiter = self._loop.create_future()
@@ -130,6 +137,10 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Bytes came."""
+        if self.complete:  # nobody asked: whatever it is, it must not become the answer to the next request
+            self._keep_alive = False
+            self.close()
+            return
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
@@ -139,28 +150,23 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """It is gone."""
         self._lost = True
-        self._writable.set()
         if self._until_close and exc is None:
             self.complete = True
         self._fail(UpstreamCut("the upstream's connection was cut before its answer was whole"))
         self._on_lost(self)
 
-    def pause_writing(self) -> None:
-        """The other side takes no more for now."""
-        self._writable.clear()
-
-    def resume_writing(self) -> None:
-        """It takes more."""
-        self._writable.set()
-
-    # httptools' callbacks
+    # httptools' callbacks. It goes on to a second response that came in the same read; that one is nobody's.
 
     def on_status(self, _reason: bytes) -> None:
         """The status line came."""
+        if self.complete:
+            return
         self.status = self._parser.get_status_code()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header came."""
+        if self.complete:
+            return
         self._head_size += len(name) + len(value)
         if self._head_size > _HEAD_LIMIT_BYTES:
             error = UpstreamError(f"the upstream's header is longer than {_HEAD_LIMIT_BYTES} bytes")
@@ -170,6 +176,8 @@ class Connection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         """All headers came."""
+        if self.complete:
+            return
         self.status = self._parser.get_status_code()
         if self.status < 200:
             return
@@ -181,6 +189,8 @@ class Connection(asyncio.Protocol):
 
     def on_body(self, data: bytes) -> None:
         """A part of the body came."""
+        if self.complete:
+            return
         self._chunks.append(data)
         self._buffered += len(data)
         if self._buffered > _BUFFER_LIMIT_BYTES and not self._paused and self._transport is not None:
@@ -188,10 +198,18 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
         self._wake()
 
+    def on_message_begin(self) -> None:
+        """A response begins; one after the last asked for makes the connection useless."""
+        if self.complete:
+            self._keep_alive = False
+
     def on_message_complete(self) -> None:
         """The response has ended; an interim one (1xx) makes room for the real one."""
+        if self.complete:
+            return
         if self.status < 200:
             self.headers.clear()
             return
         self.complete = True
+        self._keep_alive = self._parser.should_keep_alive()  # it is true here only, and forgotten afterwards
         self._wake()

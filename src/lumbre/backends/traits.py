@@ -5,7 +5,8 @@ an upstream says of itself."""
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lumbre.wire.openai.fields import LLAMA_CHAT, LLAMA_COMPLETION, Refusal
+from lumbre.backends import llama_fields
+from lumbre.wire.openai.fields import Refusal
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,9 @@ class Traits:
         keeps_connections: a connection can carry another request after a reply. llama.cpp's server says that it can,
             and then closes it after a stream.
         reports_progress: it can report on the prompt while it works through it, and notices then that nobody listens.
+        takes_named_choice: `tool_choice` may name a tool.
+        sends_nulls: between the answers to several prompts its stream has events of the data `null`, which say nothing
+            and which clients do not expect.
         refusals: for each endpoint, the published fields it cannot honour.
     """
 
@@ -25,6 +29,8 @@ class Traits:
     needs_stream: bool = False
     keeps_connections: bool = True
     reports_progress: bool = False
+    takes_named_choice: bool = True
+    sends_nulls: bool = False
     refusals: Mapping[str, Sequence[Refusal]] = field(default_factory=dict)
 
 
@@ -34,7 +40,9 @@ LLAMA_CPP = Traits(
     needs_stream=True,
     keeps_connections=False,
     reports_progress=True,
-    refusals={"/chat/completions": LLAMA_CHAT, "/completions": LLAMA_COMPLETION},
+    takes_named_choice=False,
+    sends_nulls=True,
+    refusals={"/chat/completions": llama_fields.CHAT, "/completions": llama_fields.COMPLETION},
 )
 
 _BY_OWNER = {"llamacpp": LLAMA_CPP}

@@ -178,8 +178,8 @@ class Outbound:
             UpstreamError: the answer is no HTTP.
         """
         sent = {**headers, "Content-Type": "application/json", "Content-Length": str(len(body))}
-        pool, connection = await self._connected(address, limits, reuse=reuse)
         head = self._head("POST", address, path, sent, close=not reuse)
+        pool, connection = await self._connected(address, limits, reuse=reuse)
         return await self._exchange(pool, connection, head, body, limits)
 
     async def get(self, address: Address, path: str, timeout_s: float) -> tuple[int, str | None, object]:
@@ -191,8 +191,8 @@ class Outbound:
         limits = Deadlines(timeout_s, timeout_s, timeout_s, timeout_s, timeout_s, timeout_s)
         try:
             async with asyncio.timeout(timeout_s):
-                pool, connection = await self._connected(address, limits, reuse=False)
                 head = self._head("GET", address, path, {}, close=True)
+                pool, connection = await self._connected(address, limits, reuse=False)
                 exchange = await self._exchange(pool, connection, head, b"", limits)
                 try:
                     body = await exchange.read_whole(_SMALL_REPLY_BYTES)
@@ -225,7 +225,7 @@ class Outbound:
     ) -> Exchange:
         try:
             async with asyncio.timeout(limits.header_s):
-                await connection.send(head, body)
+                connection.send(head, body)
                 await connection.wait_head()
         except BaseException as error:
             connection.close()

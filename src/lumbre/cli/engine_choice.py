@@ -3,7 +3,10 @@ Driver.
 """
 
 import asyncio
+import re
 import sys
+
+import typer
 
 from lumbre.cli.options import UpOptions
 from lumbre.cli.shell import Shell
@@ -13,6 +16,8 @@ from lumbre.runtime.schema import Settings, TierASection, UpstreamSection
 from lumbre.runtime.settings import Loaded
 
 EMBEDDED = "embedded"
+_EMBEDS = re.compile(r"embed|bge|minilm|rerank|whisper|clip", re.IGNORECASE)
+"""Names of models that do not answer; engines list them among the others."""
 
 
 def choose_engine(loaded: Loaded, options: UpOptions, shell: Shell) -> Settings:
@@ -27,24 +32,23 @@ def choose_engine(loaded: Loaded, options: UpOptions, shell: Shell) -> Settings:
     if options.use == EMBEDDED:
         return _with_tier_a(settings, settings.tier_a.model_copy(update={"backend": EMBEDDED}))
     if options.use is not None:
-        return _used(settings, _named(options.use), options)
+        return _used(settings, _named(options.use, shell), options, shell)
     if loaded.sources.get("tier_a.backend", "default") != "default" or options.model is not None:
         return settings
     found = asyncio.run(find_engines())
     for engine in (each for each in found if each.models):
         if _accepted(engine, shell, options):
-            return _used(settings, engine, options)
+            return _used(settings, engine, options, shell)
     return settings
 
 
-def _named(kind: str) -> Found:
+def _named(kind: str, shell: Shell) -> Found:
     if kind not in PORTS:
-        raise OperatorError(f"--use takes {', '.join((EMBEDDED, *PORTS))}, not {kind!r}", code="usage")
+        raise typer.BadParameter(shell.words("serve.bad_use", kinds=", ".join((EMBEDDED, *PORTS)), kind=kind))
     found = {each.kind: each for each in asyncio.run(find_engines())}
     if kind not in found:
         where = f"127.0.0.1:{PORTS[kind]}"
-        message = f"no {kind} answers on {where}; start it, or name its address under [[tier_a.upstreams]]"
-        raise OperatorError(message, code="engine_not_found")
+        raise OperatorError(shell.words("serve.no_engine", kind=kind, where=where), code="engine_not_found")
     return found[kind]
 
 
@@ -60,10 +64,10 @@ def _accepted(engine: Found, shell: Shell, options: UpOptions) -> bool:
     return answer in ("y", "yes", "s", "si", "sí")
 
 
-def _used(settings: Settings, engine: Found, options: UpOptions) -> Settings:
-    model = options.model or next(iter(engine.models), "")
+def _used(settings: Settings, engine: Found, options: UpOptions, shell: Shell) -> Settings:
+    model = options.model or next((name for name in engine.models if not _EMBEDS.search(name)), "")
     if not model:
-        raise OperatorError(f"{engine.name} runs, but has no model; give it one first", code="engine_has_no_model")
+        raise OperatorError(shell.words("serve.no_model", name=engine.name), code="engine_has_no_model")
     upstream = UpstreamSection.model_validate({"id": engine.kind, "base_url": engine.base_url, "model": model})
     tier_a = TierASection(backend="openai", upstreams=(upstream,), strict_json=settings.tier_a.strict_json)
     return _with_tier_a(settings, tier_a)

@@ -50,6 +50,8 @@ class FirstQuestion:
             for choice in event.get("choices") or ():
                 piece = (choice.get("delta") or {}).get("content") or ""
                 text += piece
+                if choice.get("finish_reason") == "length":
+                    piece += " …"
                 if not self._shell.json:
                     sys.stdout.write(piece)
                     sys.stdout.flush()

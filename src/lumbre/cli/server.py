@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator
 import uvicorn
 from starlette.types import ASGIApp
 
+from lumbre.api.protocol import Protocol
 from lumbre.core.errors import OperatorError
 from lumbre.runtime.gateway import Gateway
+from lumbre.runtime.tasks import TaskRoom
 
 _CONNECTION_IDLE_S = 75
 _LAST_WRITES_S = 2
@@ -66,12 +68,13 @@ class Running:
         self._gateway = gateway
         self._sock = sock
         self._tell = tell
+        self._tasks = TaskRoom()
         self._signalled = asyncio.Event()
         self._hurried = asyncio.Event()
         self.stopped_by: signal.Signals | None = None
         config = uvicorn.Config(
             app,
-            http="httptools",
+            http=Protocol,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -88,8 +91,8 @@ class Running:
         loop = asyncio.get_running_loop()
         for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.add_signal_handler(each, self._on_signal, each)
-        serving = asyncio.create_task(self._server.serve(sockets=[self._sock]), name="serve")
-        stopping = asyncio.create_task(self._signalled.wait(), name="wait for a signal")
+        serving = self._tasks.spawn(self._server.serve(sockets=[self._sock]), name="serve")
+        stopping = self._tasks.spawn(self._signalled.wait(), name="wait for a signal")
         try:
             await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if not serving.done():
@@ -98,17 +101,17 @@ class Running:
                 self._server.should_exit = True
             await serving
         finally:
-            stopping.cancel()
+            await self._tasks.close()
             await self._gateway.close()
 
     async def _drain(self) -> None:
-        draining = asyncio.create_task(self._gateway.drain(), name="drain")
-        hurry = asyncio.create_task(self._hurried.wait(), name="wait for a second signal")
+        draining = self._tasks.spawn(self._gateway.drain(), name="drain")
+        hurry = self._tasks.spawn(self._hurried.wait(), name="wait for a second signal")
         await asyncio.wait({draining, hurry}, return_when=asyncio.FIRST_COMPLETED)
         if not draining.done():
             self._tell("cut_off", {"answers": self._gateway.answers})
             await self._gateway.cut_off()
-            await draining
+        await draining
         hurry.cancel()
 
     def _on_signal(self, which: signal.Signals) -> None:

@@ -7,7 +7,7 @@ import typer
 
 from lumbre.cli.address import find_gateway
 from lumbre.cli.client import Gateway, fetch
-from lumbre.cli.exits import FAILED, OK, GatewayUnreachableError
+from lumbre.cli.exits import FAILED, OK, GatewayUnreachableError, RequestFailedError
 from lumbre.cli.options import Config, Json, Key, Url
 from lumbre.cli.shell import Shell, shell_of
 
@@ -28,7 +28,10 @@ def status(context: typer.Context, url: Url = None, key: Key = None, config: Con
 
 def _facts(gateway: Gateway) -> dict[str, Any]:
     """One object out of `/readyz`, `/healthz` and `/v1/models`."""
-    readiness = fetch(gateway, "/readyz").body
+    reply = fetch(gateway, "/readyz")
+    if reply.status == 401:
+        raise RequestFailedError(gateway.words("client.key"), code="invalid_api_key")
+    readiness = reply.body
     if not isinstance(readiness.get("tiers"), dict):
         raise GatewayUnreachableError(gateway.words("status.no_lumbre", url=gateway.url))
     models = fetch(gateway, "/v1/models")

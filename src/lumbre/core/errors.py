@@ -7,6 +7,7 @@
     └── UpstreamError    an engine failed us: 502, 504
         ├── NoConnection, UpstreamCut, BrokenPromise
         └── DeadlineError
+            └── ConnectExpired
 
 What is none of these is a fault of ours: a 500 that says so and no more.
 """
@@ -119,3 +120,7 @@ class DeadlineError(UpstreamError):
         super().__init__(f"{message} within {limit_s:g} s ([deadlines] {name}_s)", code=f"deadline_{name}")
         self.name = name
         self.limit_s = limit_s
+
+
+class ConnectExpired(DeadlineError):
+    """The connect deadline passed; nothing was sent, so another attempt is safe."""

@@ -19,14 +19,9 @@ class Admitted:
 
 @dataclass(frozen=True)
 class Queued:
-    """The request waits.
-
-    Attributes:
-        ahead: how many came before it and wait too.
-    """
+    """The request waits."""
 
     request: str
-    ahead: int
 
 
 @dataclass(frozen=True)
@@ -55,6 +50,8 @@ class Admission:
         self._slots: dict[str, int] = {}
         self._running: dict[str, tuple[str, int]] = {}
         self._line: dict[str, _Ticket] = {}
+        self._turn = 0
+        self._last_turn: dict[str, int] = {}
 
     @property
     def waiting(self) -> int:
@@ -91,11 +88,10 @@ class Admission:
         for admitted in self._advance():
             if admitted.request == request:
                 return admitted
-        ahead = len(self._line) - 1
-        if ahead >= self._max_waiting:
+        if len(self._line) > self._max_waiting:
             del self._line[request]
             return Refused(request)
-        return Queued(request, ahead)
+        return Queued(request)
 
     def leave(self, request: str) -> list[Admitted]:
         """A request ends, gives up waiting or is gone; return who may start in its place."""
@@ -115,7 +111,9 @@ class Admission:
             if not fits:
                 kept |= ticket.upstreams
                 continue
-            upstream = min(fits, key=lambda name: (taken[name], name))
+            upstream = min(fits, key=lambda name: (taken[name], self._last_turn.get(name, 0), name))
+            self._turn += 1
+            self._last_turn[upstream] = self._turn
             taken[upstream] += ticket.weight
             del self._line[ticket.request]
             self._running[ticket.request] = (upstream, ticket.weight)

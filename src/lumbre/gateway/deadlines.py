@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from lumbre.core.errors import DeadlineError
+from lumbre.core.errors import ConnectExpired, DeadlineError
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,8 @@ _MEANING = {
 
 def expired(name: str, limits: Deadlines) -> DeadlineError:
     """The error for a deadline that passed: `connect`, `header`, `first_token`, `idle` or `total`."""
-    return DeadlineError(name, getattr(limits, f"{name}_s"), _MEANING[name])
+    kind = ConnectExpired if name == "connect" else DeadlineError
+    return kind(name, getattr(limits, f"{name}_s"), _MEANING[name])
 
 
 class Countdown:

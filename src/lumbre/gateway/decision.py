@@ -7,6 +7,7 @@ with the way out. The tiers that fall back on each other will grow here.
 from dataclasses import dataclass
 
 from lumbre.core.errors import CallerError, CapacityError
+from lumbre.core.quoting import quoted
 from lumbre.gateway.hints import MODEL_TIERS, Hints
 
 
@@ -21,11 +22,16 @@ class Question:
 
 @dataclass(frozen=True)
 class Facts:
-    """What it has to know of the house."""
+    """What it has to know of the house.
+
+    Attributes:
+        models: every model that tier A serves by name.
+        complete: each upstream has said what it serves, so a model that is not among them does not exist.
+    """
 
     a_does_strict_json: bool
     models: tuple[str, ...]
-    """Every model that tier A serves by name."""
+    complete: bool = True
 
 
 @dataclass(frozen=True)
@@ -46,15 +52,18 @@ def decide(question: Question, facts: Facts) -> Decision:
     """Decide.
 
     Raises:
-        CallerError: 404 `model_not_found`; 422 `affinity_conflict`; 400 `invalid_hint` when model and hint disagree.
+        CallerError: 404 `model_not_found`; 422 `affinity_conflict`; 400 `invalid_hint` when two hints disagree.
         CapacityError: 503 `strict_json_needs_b` or `no_tier`.
     """
     tier, named = _asked_tier(question, facts)
-    if question.strict_json and not facts.a_does_strict_json:
-        _refuse_strict_json(tier, question.hints)
-    if question.hints.affinity == "B" and not facts.a_does_strict_json:
-        _refuse_strict_json(tier, question.hints)
-    wanted = tier or question.hints.affinity
+    hints = question.hints
+    if tier == "A" and hints.affinity in ("B", "C"):
+        message = f"tier A is asked for, and the affinity says that it must be {hints.affinity}"
+        raise CallerError(message, status=422, code="affinity_conflict")
+    needs_strict = question.strict_json or hints.affinity == "B"
+    if needs_strict and not facts.a_does_strict_json:
+        _refuse_strict_json(tier, hints)
+    wanted = tier or hints.affinity
     if wanted in ("B", "C"):
         raise CapacityError(f"tier {wanted} is not configured on this gateway; only tier A is", valid=("A",))
     if named is not None:
@@ -62,25 +71,41 @@ def decide(question: Question, facts: Facts) -> Decision:
     return Decision("A", None, "tier A was asked for" if tier else "balanced: tier A is the only tier")
 
 
-def _asked_tier(question: Question, facts: Facts) -> tuple[str | None, str | None]:
-    if question.model not in MODEL_TIERS:
-        if question.model not in facts.models:
-            raise _unknown_model(question.model, facts)
-        if question.hints.tier in ("B", "C"):
-            message = f"the model {question.model!r} is served by tier A, and the hint asks for {question.hints.tier}"
-            raise CallerError(message, param="model", code="invalid_hint")
-        return "A", question.model
-    tier, _ = MODEL_TIERS[question.model]
-    if tier is not None and question.hints.tier not in (None, tier):
-        message = f"the model name {question.model!r} asks for tier {tier}, the hint for {question.hints.tier}"
-        raise CallerError(message, param="model", code="invalid_hint")
-    return tier or question.hints.tier or ("B" if question.hints.label else None), None
-
-
-def _unknown_model(model: str, facts: Facts) -> CallerError:
-    valid = ("auto", "tier-a", *facts.models)
-    message = f"no model {model!r} here; there are: {', '.join(valid)}"
+def unknown_model(model: str, models: tuple[str, ...]) -> CallerError:
+    """The 404 for a model that nobody serves, with the names that can be asked for."""
+    valid = ("auto", "tier-a", *models)
+    message = f"no model {quoted(model)} here; there are: {', '.join(valid)}"
     return CallerError(message, status=404, code="model_not_found", param="model", valid=valid)
+
+
+def _asked_tier(question: Question, facts: Facts) -> tuple[str | None, str | None]:
+    hints, model = question.hints, question.model
+    if model not in MODEL_TIERS:
+        if model not in facts.models:
+            raise _unknown(model, facts)
+        if hints.tier in ("B", "C") or hints.label:
+            raise _disagree(f"the model {quoted(model)} is tier A's, and the hint asks for another tier")
+        return "A", model
+    tier, label = MODEL_TIERS[model]
+    if tier is not None and hints.tier not in (None, tier):
+        raise _disagree(f"the model name {model!r} asks for tier {tier}, the hint for {hints.tier}")
+    if label is not None and hints.label not in (None, label):
+        raise _disagree(f"the model name {model!r} asks for the label {label}, the hint for {hints.label}")
+    asked = tier or hints.tier
+    if hints.label and asked not in (None, "B"):
+        raise _disagree(f"tier {asked} has no labels, and the hint asks for {hints.label}")
+    return asked or ("B" if hints.label else None), None
+
+
+def _unknown(model: str, facts: Facts) -> CallerError | CapacityError:
+    if facts.complete:
+        return unknown_model(model, facts.models)
+    message = f"no upstream that is up serves {quoted(model)}, and not all are up yet"
+    return CapacityError(message, retry_after_s=5)
+
+
+def _disagree(message: str) -> CallerError:
+    return CallerError(message, param="model", code="invalid_hint")
 
 
 def _refuse_strict_json(tier: str | None, hints: Hints) -> None:

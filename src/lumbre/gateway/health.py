@@ -4,32 +4,42 @@ One good probe brings it back; so many failed in a row take it out. Before its f
 may wait for it, and nobody calls it broken.
 """
 
+import enum
 from dataclasses import dataclass, replace
+
+
+class HealthState(enum.StrEnum):
+    """Whether it gets work."""
+
+    STARTING = "starting"
+    """Not yet: requests wait for it."""
+    READY = "ready"
+    DOWN = "down"
+    """No: requests that only it could serve are turned away."""
 
 
 @dataclass(frozen=True)
 class Health:
-    """What the probes have shown.
+    """What is known of an upstream's state.
 
     Attributes:
-        state: `starting`, `ready` or `down`.
         failures: failed probes in a row.
-        reason: why it is down; None otherwise.
+        reason: what went wrong last; None when it is ready.
     """
 
-    state: str = "starting"
+    state: HealthState = HealthState.STARTING
     failures: int = 0
     reason: str | None = None
 
 
-def probed_well(_health: Health) -> Health:
-    """A probe was answered."""
-    return Health("ready")
+def probed_well() -> Health:
+    """A probe was answered, whatever was before."""
+    return Health(HealthState.READY)
 
 
 def probed_badly(health: Health, reason: str, failures: int) -> Health:
     """A probe failed; `failures` in a row, or one before it was ever well, take the upstream out."""
     count = health.failures + 1
-    if health.state == "starting" or count >= failures:
-        return Health("down", count, reason)
+    if health.state is HealthState.STARTING or count >= failures:
+        return Health(HealthState.DOWN, count, reason)
     return replace(health, failures=count)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lumbre.core.errors import CallerError
+from lumbre.core.quoting import quoted
 
 VALUES: Mapping[str, tuple[str, ...]] = {
     "tier": ("A", "B", "C"),
@@ -63,7 +64,9 @@ def read(headers: Mapping[str, str], lumbre: object) -> Hints:
     known = {*VALUES, "context"}
     for key in lumbre or ():
         if key not in known:
-            raise CallerError(f"no such hint: {key!r}", param=f"lumbre.{key}", code="invalid_hint", valid=sorted(known))
+            raise CallerError(
+                f"no such hint: {quoted(key)}", param=f"lumbre.{key}", code="invalid_hint", valid=sorted(known)
+            )
     return Hints(klass=said.pop("class"), **said)
 
 
@@ -72,11 +75,11 @@ def _hint(name: str, header: str | None, field: Any) -> str | None:
     if value is None:
         return None
     if header is not None and field is not None and header != field:
-        message = f"the header X-Lumbre-{name.title()} says {header!r} and the body's lumbre.{name} says {field!r}"
+        message = f"the header X-Lumbre-{name.title()} says {quoted(header)}, the body's lumbre.{name} {quoted(field)}"
         raise CallerError(message, param=f"lumbre.{name}", code="invalid_hint")
     if value not in VALUES[name]:
         where = f"X-Lumbre-{name.title()}" if header is not None else f"lumbre.{name}"
         valid = ", ".join(VALUES[name])
         code = _CODES.get(name, "invalid_hint")
-        raise CallerError(f"{where}: {value!r} is none of {valid}", param=where, code=code, valid=VALUES[name])
+        raise CallerError(f"{where}: {quoted(value)} is none of {valid}", param=where, code=code, valid=VALUES[name])
     return str(value)

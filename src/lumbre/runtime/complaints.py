@@ -66,6 +66,7 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "no_read": "{file}: cannot be read: {reason}",
         "no_utf8": "{file}:{line}: not UTF-8 text: byte {byte:#04x}",
         "no_secret": "the variable {name} holds no key; set it in the environment of Lumbre",
+        "bad_secret": "the key in the variable {name} must be one line of printable ASCII; set it again",
     },
     "es": {
         "whole": "hay {found}, pero tiene que ser un número entero",
@@ -96,6 +97,7 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "no_read": "{file}: no se puede leer: {reason}",
         "no_utf8": "{file}:{line}: no es texto UTF-8: byte {byte:#04x}",
         "no_secret": "la variable {name} no tiene ninguna clave; ponla en el entorno de Lumbre",
+        "bad_secret": "la clave de la variable {name} tiene que ser una línea de ASCII imprimible; ponla otra vez",
     },
 }
 

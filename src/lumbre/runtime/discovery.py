@@ -1,20 +1,19 @@
 """Decides which engines already run on this machine, by what they answer on loopback. The cli drives it."""
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-import aiohttp
+from lumbre.backends.upstream import Address, Outbound
+from lumbre.core.errors import UpstreamError
 
 PORTS: Mapping[str, int] = MappingProxyType({"ollama": 11434, "llama-server": 8080, "lm-studio": 1234, "vllm": 8000})
 NAMES: Mapping[str, str] = MappingProxyType(
     {"ollama": "Ollama", "llama-server": "llama-server", "lm-studio": "LM Studio", "vllm": "vLLM"}
 )
 DEADLINE_S = 0.3
-REPLY_BYTES = 1_048_576
 
 
 @dataclass(frozen=True)
@@ -43,28 +42,38 @@ class _Answer:
 async def find_engines(*, ports: Sequence[int] = tuple(PORTS.values()), deadline_s: float = DEADLINE_S) -> list[Found]:
     """Ask every port at once, each for at most `deadline_s`; whatever is no engine is left out."""
     # No proxies, no redirects: the question is what listens here, and nothing else.
-    async with aiohttp.ClientSession(trust_env=False) as session:
-        replies = await asyncio.gather(*(_within(session, port, deadline_s) for port in ports))
+    outbound = Outbound(user_agent="lumbre-discovery")
+    try:
+        replies = await asyncio.gather(*(_within(outbound, port, deadline_s) for port in ports))
+    finally:
+        await outbound.close()
     return [found for found in replies if found is not None]
 
 
-async def _within(session: aiohttp.ClientSession, port: int, deadline_s: float) -> Found | None:
+async def _within(outbound: Outbound, port: int, deadline_s: float) -> Found | None:
     try:
         async with asyncio.timeout(deadline_s):
-            return await _identify(session, f"http://127.0.0.1:{port}")
+            return await _identify(outbound, f"http://127.0.0.1:{port}", deadline_s)
     except TimeoutError:
         return None
 
 
-async def _identify(session: aiohttp.ClientSession, origin: str) -> Found | None:
+async def _identify(outbound: Outbound, origin: str, deadline_s: float) -> Found | None:
     listed, ready, version, greeting = await asyncio.gather(
-        *(_get(session, origin + path) for path in ("/v1/models", "/readyz", "/api/version", "/lmstudio-greeting"))
+        *(
+            _get(outbound, Address(origin), path, deadline_s)
+            for path in ("/v1/models", "/readyz", "/api/version", "/lmstudio-greeting")
+        )
     )
     if listed is None or "data" not in listed.body:
         return None
     if ready is not None and "tiers" in ready.body:
         return None  # a Lumbre: it lists models of engines too, and must not become its own upstream
-    entries = [entry for entry in listed.body["data"] or () if isinstance(entry, dict)]
+    data = listed.body["data"]
+    if data is not None and not isinstance(data, list):
+        return None
+    # An Ollama without models says null.
+    entries = [entry for entry in data or () if isinstance(entry, dict)]
     kind = _kind(listed, entries, version, greeting)
     if kind is None:
         return None
@@ -89,17 +98,10 @@ def _kind(
     return None
 
 
-async def _get(session: aiohttp.ClientSession, url: str) -> _Answer | None:
+async def _get(outbound: Outbound, address: Address, path: str, deadline_s: float) -> _Answer | None:
     """A JSON object, whatever the status; None if there is no such thing."""
     try:
-        async with session.get(url, allow_redirects=False) as reply:
-            raw = bytearray()
-            async for chunk in reply.content.iter_chunked(65_536):
-                raw += chunk
-                if len(raw) > REPLY_BYTES:
-                    return None
-            body = json.loads(raw)
-            server = reply.headers.get("Server", "").lower()
-    except (aiohttp.ClientError, OSError, ValueError):
+        _, server, body = await outbound.get(address, path, deadline_s)
+    except UpstreamError:
         return None
-    return _Answer(body, server) if isinstance(body, dict) else None
+    return _Answer(body, (server or "").lower()) if isinstance(body, dict) else None

@@ -4,7 +4,6 @@ verdicts are the domains'.
 """
 
 import asyncio
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,10 +11,11 @@ from typing import Any
 import orjson
 
 from lumbre.backends.upstream import Outbound
-from lumbre.core.errors import CallerError, LumbreError, NoConnection, UpstreamCut
+from lumbre.core.errors import CallerError, ConnectExpired, LumbreError, NoConnection, UpstreamCut
 from lumbre.gateway.deadlines import Deadlines
 from lumbre.gateway.decision import Decision, Question, decide
-from lumbre.gateway.hints import Hints
+from lumbre.gateway.health import HealthState
+from lumbre.gateway.hints import MODEL_TIERS, Hints
 from lumbre.runtime.client import Client
 from lumbre.runtime.lanes import Lane
 from lumbre.runtime.passage import Passage
@@ -25,6 +25,7 @@ from lumbre.runtime.relay_stream import relay_stream
 from lumbre.runtime.tier import Tier
 from lumbre.wire.openai.fields import refuse_unsupported
 from lumbre.wire.openai.promise import Promises, is_strict, promises_of
+from lumbre.wire.openai.sense import check_sense
 
 _CONNECT_ATTEMPTS = 3
 
@@ -50,6 +51,13 @@ class Call:
     def stream(self) -> bool:
         """Whether the client wants events."""
         return self.body.get("stream") is True
+
+    @property
+    def answers(self) -> int:
+        """How many answers are asked for, each of which fills a slot: the alternatives, times the prompts."""
+        prompt = self.body.get("prompt")
+        prompts = len(prompt) if isinstance(prompt, list) and prompt and isinstance(prompt[0], str | list) else 1
+        return prompts * (self.body.get("n") or 1)
 
 
 class Dispatcher:
@@ -88,7 +96,7 @@ class Dispatcher:
         except LumbreError as error:
             record.status = record.status or error.status
             record.outcome = error.code
-            record.reason = error.message
+            record.param = error.param
             raise
         except asyncio.CancelledError as error:
             if not record.finished:
@@ -99,18 +107,22 @@ class Dispatcher:
             self._records.write(record)
 
     async def _answer(self, call: Call, client: Client, record: Record) -> None:
-        facts = await self._tier.facts()
+        check_sense(call.body)
+        deadline_at = self._clock() + self._tier.wait_s
         question = Question(str(call.body.get("model") or "auto"), call.hints, is_strict(call.body))
-        decision = decide(question, facts)
-        record.model = decision.model or question.model
-        plan = _Plan(call, decision, promises_of(call.body))
+        if question.model not in (*MODEL_TIERS, *self._tier.models()):
+            await self._tier.settle(deadline_at)
+        decision = decide(question, self._tier.facts())
+        record.model, record.reason = decision.model or question.model, decision.reason
+        plan = _Plan(call, decision, promises_of(call.body, call.answers), deadline_at)
         lanes = _able(self._tier.lanes_for(decision.model), call)
         for _ in range(_CONNECT_ATTEMPTS - 1):
             try:
                 await self._attempt(plan, client, record, lanes)
                 break
-            except NoConnection:
-                lanes = [lane for lane in lanes if lane.id != record.node or lane.health.state == "starting"]
+            except (NoConnection, ConnectExpired):
+                # Nothing was sent, so another try is safe: elsewhere, or here once it is up again.
+                lanes = [lane for lane in lanes if lane.id != record.node or lane.health.state is HealthState.STARTING]
                 if client.started or not lanes:
                     raise
         else:
@@ -118,7 +130,7 @@ class Dispatcher:
 
     async def _attempt(self, plan: "_Plan", client: Client, record: Record, lanes: list[Lane]) -> None:
         call = plan.call
-        async with self._tier.permit(call.decision, _weight(call.body), lanes) as permit:
+        async with self._tier.permit(call.decision, plan.call.answers, lanes, plan.deadline_at) as permit:
             lane = permit.lane
             record.node = lane.id
             record.mark("admitted", self._clock())
@@ -135,7 +147,7 @@ class Dispatcher:
             relay = relay_stream if call.stream else relay_folded if lane.traits.needs_stream else relay_json
             try:
                 await relay(passage, opening)
-            except (NoConnection, UpstreamCut):
+            except (NoConnection, ConnectExpired, UpstreamCut):
                 self._tier.suspect(lane)
                 raise
 
@@ -146,7 +158,9 @@ class Dispatcher:
             limits=self._limits,
             promises=plan.promises,
             headers=_reply_headers(plan, lane),
-            own_progress="return_progress" not in plan.call.body,
+            choices=plan.call.answers,
+            own_progress=lane.traits.reports_progress and "return_progress" not in plan.call.body,
+            sends_nulls=lane.traits.sends_nulls,
             reply_limit_bytes=self._reply_limit_bytes,
             clock=self._clock,
             began_at=self._clock(),
@@ -158,6 +172,7 @@ class _Plan:
     call: Call
     decision: Decision
     promises: Promises
+    deadline_at: float
 
 
 def _able(lanes: list[Lane], call: Call) -> list[Lane]:
@@ -179,19 +194,26 @@ def _able(lanes: list[Lane], call: Call) -> list[Lane]:
 def _upstream_body(call: Call, decision: Decision, lane: Lane) -> bytes:
     body = {key: value for key, value in call.body.items() if key != "lumbre"}
     body["model"] = lane.target(decision.model)
+    if not lane.traits.takes_named_choice:
+        _name_the_choice(body)
     if lane.traits.needs_stream and not call.stream:
         body["stream"] = True
         body["stream_options"] = {"include_usage": True}
     if lane.traits.reports_progress and body.get("stream"):
         body.setdefault("return_progress", True)
-    return orjson.dumps(body)
+    try:
+        return orjson.dumps(body)
+    except orjson.JSONEncodeError as error:
+        raise CallerError(f"the body cannot be passed on: {error}", code="too_deep") from error
 
 
-def _weight(body: Mapping[str, Any]) -> int:
-    """How many slots a request fills: its alternatives, times its prompts."""
-    prompt = body.get("prompt")
-    prompts = len(prompt) if isinstance(prompt, list) and prompt and isinstance(prompt[0], str | list) else 1
-    return max(1, math.prod((body.get("n") or 1, prompts)))
+def _name_the_choice(body: dict[str, Any]) -> None:
+    """Say "this tool" in the words of an engine that knows only "some tool": offer that one alone."""
+    choice = body.get("tool_choice")
+    if isinstance(choice, dict):
+        name = choice["function"]["name"]
+        body["tools"] = [tool for tool in body["tools"] if (tool.get("function") or {}).get("name") == name]
+        body["tool_choice"] = "required"
 
 
 def _reply_headers(plan: _Plan, lane: Lane) -> list[tuple[str, str]]:

@@ -1,5 +1,6 @@
 """Decides what the layers of settings say together, and what is wrong. `runtime.settings` drives it."""
 
+import functools
 import json
 import re
 import tomllib
@@ -124,7 +125,10 @@ class Draft:
 
     def _told(self, error: Mapping[str, Any]) -> tuple[int, str]:
         """One of pydantic's errors as a line of text, with the number it is sorted by."""
-        location: KeyPath = tuple(error["loc"])
+        # A rule between the entries of a list is broken by one of them, and says which.
+        within = error.get("ctx", {}).get("within", ())
+        location: KeyPath = (*error["loc"], *within)
+        error = {**error, "input": functools.reduce(lambda value, step: value[step], within, error["input"])}
         place = self._place(location, str(error["msg"]))
         number = place.rpartition(":")[2]
         text = f"{place}: {complaints.dotted(location)}: {self._complaint(location, error)}"

@@ -5,29 +5,25 @@ from collections.abc import Callable
 
 from lumbre.backends.upstream import Address, Outbound
 from lumbre.core.errors import UpstreamError
-from lumbre.gateway.health import Health
+from lumbre.gateway.health import Health, HealthState
 from lumbre.runtime.lanes import Changed, Lane, read_catalogue
 from lumbre.runtime.supervisor import EngineStatus
 from lumbre.runtime.tasks import TaskRoom
 
 _LOOK_AGAIN_S = 0.25
+_ASK_TIMEOUT_S = 2.0
 _WORTH_WAITING_S = 1.0
 """An engine that starts again this soon is not down: requests wait for it."""
 
 
 class EngineLane:
-    """Writes one lane from its supervisor's reports.
+    """Writes one lane from its supervisor's reports. A lane that is `asked` from the start needs no model list."""
 
-    Args:
-        asks: whether the engine has to be asked what it serves; the embedded one has not.
-    """
-
-    def __init__(self, lane: Lane, outbound: Outbound, on_change: Changed, tasks: TaskRoom, *, asks: bool) -> None:
+    def __init__(self, lane: Lane, outbound: Outbound, on_change: Changed, tasks: TaskRoom) -> None:
         self._lane = lane
         self._outbound = outbound
         self._on_change = on_change
         self._tasks = tasks
-        self._asks = asks
         self._status: EngineStatus | None = None
 
     def report(self, status: EngineStatus) -> None:
@@ -36,14 +32,15 @@ class EngineLane:
         lane = self._lane
         if status.phase == "ready" and status.address is not None:
             lane.address = Address(status.address.rstrip("/") + "/v1", status.api_key)
-            if self._asks:
-                self._tasks.spawn(self._ask(status), name=f"ask {lane.id} for its models")
-                return
-            lane.health = Health("ready")
+            if lane.asked:
+                lane.health = Health(HealthState.READY)
+            else:
+                self._ask_later(status)
         elif status.phase == "starting" or (status.phase == "backing_off" and status.retry_in_s <= _WORTH_WAITING_S):
-            lane.address, lane.health = None, Health("starting", reason=status.reason)
+            lane.address, lane.health = None, Health(HealthState.STARTING, reason=status.reason)
         else:
-            lane.address, lane.health = None, Health("down", reason=status.reason or status.phase)
+            lane.address, lane.health = None, Health(HealthState.DOWN, reason=status.reason or status.phase)
+        lane.settled = lane.settled or lane.asked or lane.health.state is HealthState.DOWN
         self._on_change(lane)
 
     def doubt(self, suspect: Callable[[], None]) -> None:
@@ -51,39 +48,30 @@ class EngineLane:
 
         A process that died is noticed by its supervisor, which then reports; one that lives is asked here.
         """
-        if self._status is None or self._lane.health.state != "ready":
+        if self._status is None or self._lane.health.state is not HealthState.READY:
             return
-        self._lane.health = Health("starting")
+        self._lane.health = Health(HealthState.STARTING, reason="it cut a request off")
         self._on_change(self._lane)
         suspect()
-        self._tasks.spawn(self._reassure(self._status), name=f"look after {self._lane.id}")
+        self._ask_later(self._status)
 
-    async def _reassure(self, status: EngineStatus) -> None:
+    def _ask_later(self, status: EngineStatus) -> None:
+        self._tasks.spawn(self._ask(status), name=f"ask {self._lane.id} for its models")
+
+    async def _ask(self, status: EngineStatus) -> None:
         """Ask the engine until it answers, or until its supervisor has something new to say."""
         lane = self._lane
         while status is self._status and lane.address is not None:
             try:
-                await read_catalogue(self._outbound, lane.address, timeout_s=2)
-            except UpstreamError:
+                catalogue = await read_catalogue(self._outbound, lane.address, timeout_s=_ASK_TIMEOUT_S)
+            except UpstreamError as error:
+                lane.health = Health(HealthState.STARTING, reason=error.message)
                 await asyncio.sleep(_LOOK_AGAIN_S)
-            else:
-                if status is self._status:
-                    lane.health = Health("ready")
-                    self._on_change(lane)
-                return
-
-    async def _ask(self, status: EngineStatus) -> None:
-        lane = self._lane
-        if lane.address is None:
+                continue
+            if status is self._status:
+                if not lane.asked:
+                    lane.models, lane.traits = catalogue.models, catalogue.traits
+                lane.asked = lane.settled = True
+                lane.health = Health(HealthState.READY)
+                self._on_change(lane)
             return
-        try:
-            catalogue = await read_catalogue(self._outbound, lane.address)
-        except UpstreamError as error:
-            health = Health("down", reason=error.message)
-        else:
-            lane.models, lane.traits = catalogue.models, catalogue.traits
-            health = Health("ready")
-        lane.settled = True
-        if status is self._status:
-            lane.health = health
-            self._on_change(lane)

@@ -34,10 +34,15 @@ _TELLING = (
 
 @dataclass(frozen=True)
 class Announced:
-    """The engine's line on stdout: an address, or the reason why there is none."""
+    """The engine's line on stdout: an address, or the reason why there is none.
+
+    Attributes:
+        context_tokens: what each slot really got; 0 if it does not say.
+    """
 
     address: str | None
     reason: str = ""
+    context_tokens: int = 0
 
 
 class EngineProcess:
@@ -79,7 +84,7 @@ class EngineProcess:
         try:
             said = json.loads(line)
             address = said["address"] if said["event"] == "ready" else None
-            return Announced(address, str(said.get("reason", "")))
+            return Announced(address, str(said.get("reason", "")), int(said.get("context_tokens", 0)))
         except (ValueError, TypeError, KeyError):
             return Announced(None, f"the engine's process announced something else: {line[:80]!r}")
 

@@ -7,9 +7,10 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from lumbre import __version__
 from lumbre.backends.traits import LLAMA_CPP
@@ -17,6 +18,7 @@ from lumbre.backends.upstream import Address, Outbound
 from lumbre.core.errors import CapacityError
 from lumbre.core.ids import DecisionId, decision_id
 from lumbre.gateway.deadlines import Deadlines
+from lumbre.gateway.health import Health, HealthState
 from lumbre.runtime.dispatch import Dispatcher
 from lumbre.runtime.engine_lane import EngineLane
 from lumbre.runtime.lanes import Lane
@@ -31,6 +33,8 @@ from lumbre.runtime.tier import Tier
 log = logging.getLogger(__name__)
 
 CUT_OFF = "cut_off"
+_CUT_OFF_S = 5
+"""Each client has a second to be told."""
 
 
 class Gateway:
@@ -126,7 +130,11 @@ class Gateway:
         self.draining = True
         for task in tuple(self._answers.values()):
             task.cancel(CUT_OFF)
-        await self._idle.wait()
+        try:
+            async with asyncio.timeout(_CUT_OFF_S):
+                await self._idle.wait()
+        except TimeoutError:
+            log.error("%d answers would not end", len(self._answers))
 
     async def close(self) -> None:
         """Stop the engine, the probes and the connections."""
@@ -139,7 +147,7 @@ class Gateway:
     def _lanes(self, alias: str) -> list[Lane]:
         tier_a = self.settings.tier_a
         if tier_a.backend == "embedded":
-            return [Lane("embedded", tier_a.slots, alias, traits=LLAMA_CPP, settled=True)]
+            return [Lane("embedded", tier_a.slots, alias, traits=LLAMA_CPP, asked=True, settled=True)]
         if tier_a.backend == "command":
             return [Lane("command", tier_a.slots, "")]
         return [Lane(each.id, each.slots, each.model) for each in tier_a.upstreams]
@@ -150,10 +158,10 @@ class Gateway:
             for upstream in tier_a.upstreams:
                 prober = self._prober(self.tier.lanes[upstream.id], upstream)
                 suspects[upstream.id] = prober.suspect
-                self._tasks.spawn(prober.run(), name=f"probe {upstream.id}")
+                self._watch(prober.run(), self.tier.lanes[upstream.id])
             return
         (lane,) = self.tier.lanes.values()
-        engine = EngineLane(lane, self._outbound, self.tier.changed, self._tasks, asks=tier_a.backend == "command")
+        engine = EngineLane(lane, self._outbound, self.tier.changed, self._tasks)
         supervisor = Supervisor(
             self._make_launch(model_path, lane.model),
             boot_timeout_s=tier_a.boot_timeout_s,
@@ -164,7 +172,20 @@ class Gateway:
         )
         suspects[lane.id] = lambda: engine.doubt(supervisor.suspect)
         self._supervisor = supervisor
-        self._tasks.spawn(supervisor.run(), name=f"supervise {lane.id}")
+        self._watch(supervisor.run(), lane)
+
+    def _watch(self, source: Coroutine[Any, Any, None], lane: Lane) -> None:
+        """Run what writes a lane; if that should ever fail, the lane must not go on as it was."""
+
+        def ended(task: asyncio.Task[None]) -> None:
+            if not task.cancelled() and task.exception() is not None:
+                lane.health = Health(
+                    HealthState.DOWN, reason="what watches it failed; the gateway's log has the details"
+                )
+                lane.settled = True
+                self.tier.changed(lane)
+
+        self._tasks.spawn(source, name=f"watch {lane.id}").add_done_callback(ended)
 
     def _make_launch(self, model_path: Path | None, alias: str) -> Callable[[], Launch]:
         tier_a, environ = self.settings.tier_a, self._environ

@@ -23,7 +23,8 @@ class Lane:
         slots: how many requests it takes at once when it is well.
         model: what it is asked for when the request leaves the choice open.
         address: None while it is not up.
-        settled: whether `models` is known, or known to be unknowable for now.
+        asked: it has said what it serves, at least once, or need not be asked.
+        settled: it has been looked at, well or not, so nobody has to wait for its first word.
     """
 
     id: str
@@ -33,6 +34,7 @@ class Lane:
     health: Health = field(default_factory=Health)
     models: tuple[str, ...] = ()
     traits: Traits = UNKNOWN
+    asked: bool = False
     settled: bool = False
 
     def serves(self, model: str | None) -> bool:

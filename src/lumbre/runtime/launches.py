@@ -32,6 +32,7 @@ class Launch:
         address: such as `http://127.0.0.1:9555`; None if it announces one.
         api_key: what it demands of callers.
         env: its whole environment.
+        context_tokens: what each slot is to get; 0 where the engine does not tell what it got.
     """
 
     argv: tuple[str, ...]
@@ -40,6 +41,7 @@ class Launch:
     address: str | None
     api_key: str = dataclasses.field(repr=False)
     env: Mapping[str, str] = dataclasses.field(repr=False)
+    context_tokens: int = 0
 
 
 def embedded_launch(tier_a: TierASection, model_path: Path, *, alias: str, environ: Mapping[str, str]) -> Launch:
@@ -61,6 +63,7 @@ def embedded_launch(tier_a: TierASection, model_path: Path, *, alias: str, envir
         address=None,
         api_key=api_key,
         env={name: value for name, value in environ.items() if _is_kept(name)},
+        context_tokens=tier_a.context_tokens,
     )
 
 

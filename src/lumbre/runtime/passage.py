@@ -34,7 +34,9 @@ class Passage:
         clock: monotonic seconds, the event loop's.
         began_at: when the request was dispatched, on that clock.
         headers: those that every reply of this request carries.
+        choices: how many answers were asked for.
         own_progress: the gateway itself asked for progress events, so they end here.
+        sends_nulls: the engine's stream has events of the data `null`, which mean nothing.
     """
 
     client: Client
@@ -42,7 +44,9 @@ class Passage:
     limits: Deadlines
     promises: Promises
     headers: Headers
+    choices: int
     own_progress: bool
+    sends_nulls: bool
     reply_limit_bytes: int
     clock: Callable[[], float]
     began_at: float
@@ -68,7 +72,7 @@ async def send_whole(passage: Passage, status: int, body: bytes, headers: Iterab
     passage.record.finished = True
     await passage.client.head(status, head)
     await within_total(passage, passage.client.piece(body))
-    await passage.client.end()
+    await within_total(passage, passage.client.end())
 
 
 async def relay_refusal(passage: Passage, exchange: Exchange) -> None:
@@ -79,8 +83,8 @@ async def relay_refusal(passage: Passage, exchange: Exchange) -> None:
             the stream has already begun.
     """
     passage.record.outcome = "upstream_refused"
-    if exchange.status < 400:
-        raise UpstreamError(f"the upstream answers with a redirect ({exchange.status}); see its base_url")
+    if not 400 <= exchange.status <= 599:
+        raise UpstreamError(f"the upstream answers with status {exchange.status}, which is none; see its base_url")
     if exchange.status in (401, 407):
         raise UpstreamError(f"the upstream refuses the gateway's key ({exchange.status}); see its api_key_env")
     body = await within_total(passage, exchange.read_whole(_REFUSAL_LIMIT_BYTES))
@@ -90,11 +94,13 @@ async def relay_refusal(passage: Passage, exchange: Exchange) -> None:
 
 
 def _is_error_document(body: bytes) -> bool:
+    """Whether a client of the OpenAI API can read it: `error` is an object with a message."""
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError:
         return False
-    return isinstance(document, dict) and "error" in document
+    error = document.get("error") if isinstance(document, dict) else None
+    return isinstance(error, dict) and isinstance(error.get("message"), str)
 
 
 def _retold(exchange: Exchange, body: bytes) -> UpstreamError:
@@ -102,6 +108,17 @@ def _retold(exchange: Exchange, body: bytes) -> UpstreamError:
     kept = {name: value for name, value in forwarded_reply(exchange.headers) if name != "content-type"}
     message = f"the upstream answered {exchange.status}: {text or '(nothing)'}"
     return UpstreamError(message, status=exchange.status, headers=kept)
+
+
+def check_encoding(exchange: Exchange) -> None:
+    """The gateway asks for plain bodies, and has to look into them.
+
+    Raises:
+        UpstreamError: the upstream compressed its reply all the same.
+    """
+    encoding = next((value for name, value in exchange.headers if name == "content-encoding"), "identity")
+    if encoding.lower() != "identity":
+        raise UpstreamError(f"the upstream sends its reply as {encoding}, though it was asked not to")
 
 
 def split(splitter: Splitter, chunk: bytes) -> list[Event]:

@@ -54,8 +54,8 @@ class Prober:
         except UpstreamError as error:
             lane.health = probed_badly(lane.health, error.message, self._failures)
         else:
-            lane.health = probed_well(lane.health)
-            lane.models = catalogue.models
+            lane.health = probed_well()
+            lane.models, lane.asked = catalogue.models, True
             lane.traits = catalogue.traits
             lane.address = self._address
         lane.settled = True

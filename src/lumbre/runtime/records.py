@@ -21,6 +21,8 @@ class Record:
     """One request, filled in as it goes.
 
     Attributes:
+        reason: the decision's; never anybody's text.
+        param: the field that was at fault.
         outcome: `ok`, `client_gone`, `cut_off` (the drain limit), or the code of the error that ended it.
         finished: the engine said that it finished; a client that goes away after that has missed nothing.
         times: seconds since arrival: `admitted`, `header`, `token`, `end`.
@@ -35,6 +37,7 @@ class Record:
     status: int = 0
     outcome: str = "ok"
     reason: str = ""
+    param: str | None = None
     finished: bool = False
     usage: Usage = field(default_factory=lambda: Usage(0, 0, estimated=True))
     times: dict[str, float] = field(default_factory=dict)
@@ -109,6 +112,7 @@ def _line(record: Record) -> str:
         "status": record.status,
         "outcome": record.outcome,
         "reason": record.reason,
+        "param": record.param,
         "prompt_tokens": record.usage.prompt,
         "completion_tokens": record.usage.completion,
         "tokens_estimated": record.usage.estimated,

@@ -5,10 +5,9 @@ that cannot (llama.cpp) is asked for a stream, which is folded into the object.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
-
-import orjson
 
 from lumbre.backends.upstream import Exchange
 from lumbre.core.errors import UpstreamCut, UpstreamError
@@ -16,6 +15,7 @@ from lumbre.gateway.deadlines import Countdown
 from lumbre.runtime.passage import (
     EVENT_STREAM,
     Passage,
+    check_encoding,
     check_promises,
     relay_refusal,
     send_whole,
@@ -23,9 +23,12 @@ from lumbre.runtime.passage import (
     within_total,
 )
 from lumbre.wire.headers import forwarded_reply
-from lumbre.wire.openai.fold import Fold
+from lumbre.wire.json_text import parse
+from lumbre.wire.openai.fold import Fold, MalformedReply
 from lumbre.wire.openai.story import Beat, Story, choices_of, usage_of
 from lumbre.wire.sse import Event, Splitter
+
+_REASON_CHARS = 500
 
 
 async def relay_json(passage: Passage, opening: Coroutine[Any, Any, Exchange]) -> None:
@@ -36,6 +39,7 @@ async def relay_json(passage: Passage, opening: Coroutine[Any, Any, Exchange]) -
         if exchange.status >= 300:
             await relay_refusal(passage, exchange)
             return
+        check_encoding(exchange)
         # The header of such a reply comes when the engine is done, so the wait for the body begins here.
         countdown = Countdown(passage.limits, passage.clock(), keepalive=False, began_at=passage.began_at)
         body = b"".join([chunk async for chunk in _chunks(passage, exchange, countdown)])
@@ -44,7 +48,8 @@ async def relay_json(passage: Passage, opening: Coroutine[Any, Any, Exchange]) -
     reply = _parsed(body, exchange.content_type)
     if isinstance(usage := reply.get("usage"), dict):
         passage.record.usage = usage_of(usage)
-    check_promises(passage.promises, choices_of(reply))
+    if passage.promises.any:
+        check_promises(passage.promises, choices_of(reply))
     await send_whole(passage, exchange.status, body, forwarded_reply(exchange.headers))
 
 
@@ -79,11 +84,11 @@ def _parsed(body: bytes, content_type: str) -> dict[str, Any]:
     if content_type == EVENT_STREAM:
         raise UpstreamError("asked for one JSON object, the upstream answered with a stream")
     try:
-        reply = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
+        reply = parse(body)
+    except ValueError as error:
         raise UpstreamCut(f"the upstream's reply is no whole JSON ({error})") from error
-    if not isinstance(reply, dict):
-        raise UpstreamError("the upstream's reply is JSON, but no object")
+    if not isinstance(reply, dict) or not isinstance(reply.get("choices"), list):
+        raise UpstreamError("the upstream's reply is JSON, but no completion")
     return reply
 
 
@@ -95,6 +100,7 @@ async def relay_folded(passage: Passage, opening: Coroutine[Any, Any, Exchange])
         if exchange.status >= 300:
             await relay_refusal(passage, exchange)
             return
+        check_encoding(exchange)
         if exchange.content_type != EVENT_STREAM:
             raise UpstreamError(f"asked for a stream, the upstream answered with {exchange.content_type}")
         folding = _Folding(passage, exchange)
@@ -103,7 +109,7 @@ async def relay_folded(passage: Passage, opening: Coroutine[Any, Any, Exchange])
         exchange.close()
     check_promises(passage.promises, tuple(folding.story.choices.values()))
     headers = [(name, value) for name, value in forwarded_reply(exchange.headers) if name != "content-type"]
-    await send_whole(passage, 200, folding.fold.body(), [("content-type", "application/json"), *headers])
+    await send_whole(passage, 200, folding.body(), [("content-type", "application/json"), *headers])
 
 
 class _Folding:
@@ -114,8 +120,8 @@ class _Folding:
         self._exchange = exchange
         self._countdown = Countdown(passage.limits, passage.began_at, keepalive=False)
         self._splitter = Splitter()
-        self.story = Story(keep_text=passage.promises.any)
-        self.fold = Fold()
+        self.story = Story(keep_text=passage.promises.any, choices=passage.choices)
+        self._fold = Fold()
 
     async def run(self) -> None:
         """Fold until the engine ends."""
@@ -129,8 +135,9 @@ class _Folding:
             raise UpstreamCut("the upstream's reply ended before it said that it was finished")
 
     def _take(self, event: Event) -> None:
-        beat = self.story.see(event)
-        if event.data is None or beat is Beat.DONE:
+        seen = self.story.see(event)
+        beat = seen.beat
+        if seen.chunk is None:
             return
         now = self._passage.clock()
         spoken = beat in (Beat.TOKEN, Beat.FINISH)
@@ -138,11 +145,26 @@ class _Folding:
         if spoken:
             self._passage.record.mark("token", now)
         if beat is Beat.ERROR:
-            raise UpstreamError(f"the engine failed in the middle of its answer: {_reason(event.data)}")
-        if beat is not Beat.PROGRESS and isinstance(chunk := orjson.loads(event.data), dict):
-            self.fold.add(chunk)
+            raise UpstreamError(f"the engine failed in the middle of its answer: {_reason(seen.chunk)}")
+        if beat is not Beat.PROGRESS:
+            with _mapped():
+                self._fold.add(seen.chunk)
+
+    def body(self) -> bytes:
+        """The reply."""
+        with _mapped():
+            return self._fold.body()
 
 
-def _reason(data: bytes) -> str:
-    error = orjson.loads(data).get("error")
-    return str(error.get("message", error)) if isinstance(error, dict) else str(error)
+@contextmanager
+def _mapped() -> Iterator[None]:
+    try:
+        yield
+    except MalformedReply as error:
+        raise UpstreamError(f"the engine's reply is not of the API's shape: {error}") from error
+
+
+def _reason(chunk: Mapping[str, Any]) -> str:
+    error = chunk["error"]
+    text = error.get("message", "") if isinstance(error, dict) else error
+    return str(text)[:_REASON_CHARS]

@@ -12,7 +12,16 @@ from lumbre.backends.upstream import Exchange
 from lumbre.core.errors import UpstreamCut, UpstreamError
 from lumbre.gateway.deadlines import Countdown
 from lumbre.runtime.client import Headers
-from lumbre.runtime.passage import EVENT_STREAM, Passage, check_promises, relay_refusal, split, within_total
+from lumbre.runtime.passage import (
+    EVENT_STREAM,
+    Passage,
+    check_encoding,
+    check_promises,
+    relay_refusal,
+    split,
+    within_total,
+)
+from lumbre.runtime.tasks import TaskRoom
 from lumbre.wire.headers import forwarded_reply
 from lumbre.wire.openai.story import Beat, Story
 from lumbre.wire.sse import KEEP_ALIVE, Event, Splitter
@@ -33,16 +42,18 @@ async def relay_stream(passage: Passage, opening: Coroutine[Any, Any, Exchange])
     try:
         if exchange.status >= 300:
             await relay_refusal(passage, exchange)
-        elif exchange.content_type != EVENT_STREAM:
-            raise UpstreamError(f"asked for a stream, the upstream answered with {exchange.content_type}")
         else:
+            check_encoding(exchange)
+            if exchange.content_type != EVENT_STREAM:
+                raise UpstreamError(f"asked for a stream, the upstream answered with {exchange.content_type}")
             await _StreamRelay(passage, exchange, countdown).run()
     finally:
         exchange.close()
 
 
 async def _opened(passage: Passage, opening: Coroutine[Any, Any, Exchange], countdown: Countdown) -> Exchange:
-    task = asyncio.create_task(opening)
+    room = TaskRoom()
+    task = room.spawn(opening, name=f"open {passage.record.decision}")
     try:
         while not task.done():
             wait_s = max(countdown.next_at() - passage.clock(), 0)
@@ -50,19 +61,13 @@ async def _opened(passage: Passage, opening: Coroutine[Any, Any, Exchange], coun
             if not task.done():
                 await _nothing_came(passage, countdown)
     except BaseException:
-        await _abandon(task)
+        await room.close()
+        if not task.cancelled() and task.exception() is None:
+            task.result().close()  # the header came in the very moment we gave up
         raise
     exchange = task.result()
     passage.record.mark("header", passage.clock())
     return exchange
-
-
-async def _abandon(task: "asyncio.Task[Exchange]") -> None:
-    """Give up an opening; if the header came in the same moment, close what it opened."""
-    task.cancel()
-    (outcome,) = await asyncio.gather(task, return_exceptions=True)
-    if isinstance(outcome, Exchange):
-        outcome.close()
 
 
 async def _nothing_came(passage: Passage, countdown: Countdown) -> None:
@@ -90,7 +95,7 @@ class _StreamRelay:
         self._exchange = exchange
         self._countdown = countdown
         self._splitter = Splitter()
-        self._story = Story(keep_text=passage.promises.any)
+        self._story = Story(keep_text=passage.promises.any, choices=passage.choices)
 
     async def run(self) -> None:
         """Relay until the engine ends."""
@@ -107,7 +112,7 @@ class _StreamRelay:
         if self._story.failed:
             passage.record.outcome = "engine_failed"
         await self._send_rest()
-        await passage.client.end()
+        await within_total(passage, passage.client.end())
 
     async def _send_rest(self) -> None:
         """Send what belongs to the last event still (the LF of a CRLF), and let the upstream end its body."""
@@ -149,7 +154,7 @@ class _StreamRelay:
     def _see(self, event: Event) -> bool:
         """Take note of an event; say whether the client gets it."""
         story, passage = self._story, self._passage
-        beat = story.see(event)
+        beat = story.see(event).beat
         if event.data is not None:
             now = passage.clock()
             spoken = beat in (Beat.TOKEN, Beat.FINISH)
@@ -158,4 +163,4 @@ class _StreamRelay:
                 passage.record.mark("token", now)
         if beat in (Beat.FINISH, Beat.DONE) and story.finished:
             check_promises(passage.promises, tuple(story.choices.values()))
-        return not (beat is Beat.PROGRESS and passage.own_progress) and event.data != b"null"
+        return not ((beat is Beat.PROGRESS and passage.own_progress) or (event.data == b"null" and passage.sends_nulls))

@@ -14,6 +14,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 UpstreamId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
@@ -72,11 +73,11 @@ class TierASection(Section):
     @classmethod
     def _ids_are_unique(cls, upstreams: tuple[UpstreamSection, ...]) -> tuple[UpstreamSection, ...]:
         seen: set[str] = set()
-        for upstream in upstreams:
-            if upstream.id in RESERVED_IDS:
-                raise ValueError(f"the id {upstream.id!r} is reserved")
-            if upstream.id in seen:
-                raise ValueError(f"the id {upstream.id!r} is used twice")
+        for number, upstream in enumerate(upstreams):
+            if upstream.id in RESERVED_IDS or upstream.id in seen:
+                why = "reserved" if upstream.id in RESERVED_IDS else "used twice"
+                where = {"within": (number, "id")}
+                raise PydanticCustomError("upstream_id", f"the id {upstream.id!r} is {why}", where)
             seen.add(upstream.id)
         return upstreams
 
@@ -87,7 +88,7 @@ class TierASection(Section):
         if self.backend == "command" and not self.command:
             raise ValueError('backend = "command" needs `command`, the line that starts your server')
         if self.backend == "command" and not any("{port}" in word for word in self.command):
-            raise ValueError("`command` must say {port} where your server takes its port")
+            raise ValueError("command = [...] must say {port} where your server takes its port")
         return self
 
 
@@ -108,6 +109,8 @@ class LimitsSection(Section):
     body_bytes: int = Field(default=33_554_432, ge=1024, le=1_073_741_824)
     reply_bytes: int = Field(default=67_108_864, ge=1024, le=1_073_741_824)
     """A plain JSON reply of an engine; streams have no such limit."""
+    body_s: Seconds = 60
+    """Until a request's body is whole."""
     waiting: int = Field(default=64, ge=0, le=100_000)
     wait_s: Seconds = 60
 

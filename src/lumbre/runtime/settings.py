@@ -86,11 +86,13 @@ def secret(env_name: str, environ: Environ | None = None, lang: str = "en") -> s
     """The key that `api_key_env` points at.
 
     Raises:
-        SettingsError: the variable is unset or empty.
+        SettingsError: the variable is unset or empty, or holds what cannot stand in a header.
     """
     value = (os.environ if environ is None else environ).get(env_name, "").strip()
     if not value:
         raise SettingsError(complaints.say(lang, "no_secret", name=env_name))
+    if not (value.isascii() and value.isprintable()):
+        raise SettingsError(complaints.say(lang, "bad_secret", name=env_name))
     return value
 
 

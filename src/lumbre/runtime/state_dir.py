@@ -29,7 +29,10 @@ class StateDir:
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-            (self.path / "logs").mkdir(exist_ok=True)
+            logs = self.path / "logs"
+            logs.mkdir(exist_ok=True)
+            # The folder itself may be somebody's own, with a mode for a reason; what the logs say is for us alone.
+            logs.chmod(0o700)
             self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             why = error.strerror or "unknown error"
@@ -65,11 +68,19 @@ class StateDir:
 
 
 def write_whole(path: Path, document: object) -> None:
-    """Write a JSON document so that a reader, or a crash, sees the old one or the new one and nothing between."""
+    """Write a JSON document so that a reader, or a crash, sees the old one or the new one and nothing between.
+
+    Raises:
+        OperatorError: it cannot be written.
+    """
     draft = path.with_suffix(".new")
-    with draft.open("wb") as file:
-        os.fchmod(file.fileno(), 0o600)
-        file.write(orjson.dumps(document))
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+    try:
+        with draft.open("wb") as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(orjson.dumps(document))
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError as error:
+        message = f"{path} cannot be written: {error.strerror or 'unknown error'}; mend that, or choose another folder"
+        raise OperatorError(f"{message} with --state-dir") from error

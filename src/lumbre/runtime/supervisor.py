@@ -211,6 +211,12 @@ class Supervisor:
         if word.address is None:
             return BootFailed(self._with_last_words(word.reason))
         self._address = word.address
+        if 0 < word.context_tokens < process.launch.context_tokens:
+            log.warning(
+                "each request gets %d tokens of context, not the %d of [tier_a] context_tokens: the model has no more",
+                word.context_tokens,
+                process.launch.context_tokens,
+            )
         return BootSucceeded()
 
     async def _booted_by_answer(self, launch: Launch) -> Event:
@@ -272,4 +278,5 @@ class Supervisor:
             pid=process.pid if process else None,
             restarts=life.restarts,
             reason=None if ready else life.reason,
+            retry_in_s=self._delay_s if life.phase is Phase.BACKING_OFF else 0,
         )

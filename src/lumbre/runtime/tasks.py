@@ -20,7 +20,7 @@ class TaskRoom:
         return len(self._tasks)
 
     def spawn(self, coroutine: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
-        """Start a task under a name; if it fails and nobody awaits it, the log says so."""
+        """Start a task under a name; if it fails, the log says so."""
         task = asyncio.create_task(coroutine, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._ended)

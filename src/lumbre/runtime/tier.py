@@ -10,9 +10,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from lumbre.backends.upstream import Address
-from lumbre.core.errors import CapacityError
+from lumbre.core.errors import CapacityError, NoConnection
 from lumbre.gateway.admission import Admission, Admitted, Refused
 from lumbre.gateway.decision import Facts
+from lumbre.gateway.health import HealthState
 from lumbre.runtime.lanes import Lane
 
 _RETRY_DOWN_S = 5
@@ -53,7 +54,9 @@ class Tier:
     ) -> None:
         self.lanes = {lane.id: lane for lane in lanes}
         self.suspect = suspect
+        self._max_waiting = max_waiting
         self._wait_s = wait_s
+        self._settling = 0
         self._strict_json = strict_json
         self._admission = Admission(max_waiting)
         self._waiters: dict[str, _Waiter] = {}
@@ -61,14 +64,19 @@ class Tier:
         self._ready = asyncio.Event()
 
     @property
+    def wait_s(self) -> float:
+        """How long a request may wait, all its waits together."""
+        return self._wait_s
+
+    @property
     def waiting(self) -> int:
-        """Requests in line."""
-        return self._admission.waiting
+        """Requests in line, and those that wait for an upstream's first word."""
+        return self._admission.waiting + self._settling
 
     @property
     def ready(self) -> bool:
         """Whether some lane takes work now."""
-        return any(lane.health.state == "ready" for lane in self.lanes.values())
+        return any(lane.health.state is HealthState.READY for lane in self.lanes.values())
 
     def in_flight(self, lane: Lane) -> int:
         """Requests that run on a lane."""
@@ -80,9 +88,9 @@ class Tier:
 
     def changed(self, lane: Lane) -> None:
         """A lane's source wrote to it: open or close its slots."""
-        ready = lane.health.state == "ready" and lane.address is not None
+        ready = lane.health.state is HealthState.READY and lane.address is not None
         self._wake(self._admission.resize(lane.id, lane.slots if ready else 0))
-        if lane.health.state == "down":
+        if lane.health.state is HealthState.DOWN:
             self._send_away()
         if all(each.settled for each in self.lanes.values()):
             self._settled.set()
@@ -95,14 +103,29 @@ class Tier:
         """Wait until some lane takes work; the caller sets the deadline."""
         await self._ready.wait()
 
-    async def facts(self) -> Facts:
-        """What the decision has to know, after every lane has been looked at once."""
+    def facts(self) -> Facts:
+        """What the decision has to know, as far as it is known now."""
+        complete = all(lane.asked for lane in self.lanes.values())
+        return Facts(self._strict_json, self.models(), complete)
+
+    async def settle(self, deadline_at: float) -> None:
+        """Wait until every lane has been looked at once, or until a moment on the loop's clock.
+
+        Raises:
+            CapacityError: as many wait for it as may wait in line.
+        """
+        if self._settled.is_set():
+            return
+        if self._settling >= self._max_waiting:
+            raise self._saturated("and the line is full")
+        self._settling += 1
         try:
-            async with asyncio.timeout(self._wait_s):
+            async with asyncio.timeout_at(deadline_at):
                 await self._settled.wait()
         except TimeoutError:
-            pass  # decide with what is known; a lane that never settles must not hold up the others
-        return Facts(self._strict_json, self.models())
+            return  # decide with what is known; a lane that says nothing must not hold up the others
+        finally:
+            self._settling -= 1
 
     def models(self) -> tuple[str, ...]:
         """Every model served by name, in the lanes' order, each once."""
@@ -114,23 +137,26 @@ class Tier:
         return [lane for lane in self.lanes.values() if lane.serves(model)]
 
     @asynccontextmanager
-    async def permit(self, request: str, weight: int, candidates: list[Lane]) -> AsyncIterator[Permit]:
-        """Hold a place on one of the candidates, waiting for it if need be.
+    async def permit(
+        self, request: str, weight: int, candidates: list[Lane], deadline_at: float
+    ) -> AsyncIterator[Permit]:
+        """Hold a place on one of the candidates, waiting for it if need be, until a moment on the loop's clock.
 
         Raises:
+            NoConnection: the upstream went away in the moment it was taken.
             CapacityError: 429 `saturated` when there is no room to wait or the wait was too long; 503 `no_tier` when
                 no upstream is up.
         """
         self._refuse_if_down(candidates)
         try:
-            lane = self.lanes[await self._place(request, weight, candidates)]
+            lane = self.lanes[await self._place(request, weight, candidates, deadline_at)]
             if lane.address is None:
-                raise _down([lane])
+                raise NoConnection(f"{lane.id} went away in the moment it was taken")
             yield Permit(lane, lane.address)
         finally:
             self._wake(self._admission.leave(request))
 
-    async def _place(self, request: str, weight: int, candidates: list[Lane]) -> str:
+    async def _place(self, request: str, weight: int, candidates: list[Lane], deadline_at: float) -> str:
         answer = self._admission.arrive(request, weight, {lane.id: lane.slots for lane in candidates})
         if isinstance(answer, Admitted):
             return answer.upstream
@@ -138,10 +164,10 @@ class Tier:
             raise self._saturated("and the line is full")
         self._waiters[request] = _Waiter(asyncio.get_running_loop().create_future(), candidates)
         try:
-            async with asyncio.timeout(self._wait_s):
+            async with asyncio.timeout_at(deadline_at):
                 return await self._waiters[request].admitted
         except TimeoutError:
-            if all(lane.health.state != "ready" for lane in candidates):
+            if all(lane.health.state is not HealthState.READY for lane in candidates):
                 raise _down(candidates) from None
             raise self._saturated(f"and none came free within {self._wait_s:g} s ([limits] wait_s)") from None
         finally:
@@ -156,11 +182,11 @@ class Tier:
     def _send_away(self) -> None:
         """Whoever waits for upstreams that are all down is told so now."""
         for waiter in self._waiters.values():
-            if not waiter.admitted.done() and all(lane.health.state == "down" for lane in waiter.candidates):
+            if not waiter.admitted.done() and all(lane.health.state is HealthState.DOWN for lane in waiter.candidates):
                 waiter.admitted.set_exception(_down(waiter.candidates))
 
     def _refuse_if_down(self, candidates: list[Lane]) -> None:
-        if all(lane.health.state == "down" for lane in candidates):
+        if all(lane.health.state is HealthState.DOWN for lane in candidates):
             raise _down(candidates)
 
     def _saturated(self, why: str) -> CapacityError:

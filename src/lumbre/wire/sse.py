@@ -38,7 +38,12 @@ class Splitter:
 
     def __init__(self, limit_bytes: int = EVENT_LIMIT_BYTES) -> None:
         self._limit_bytes = limit_bytes
-        self.tail = b""
+        self._tail = bytearray()
+
+    @property
+    def tail(self) -> bytes:
+        """The bytes of the event that has not ended yet."""
+        return bytes(self._tail)
 
     def feed(self, chunk: bytes) -> list[Event]:
         """Take the next bytes; return the events that they complete.
@@ -46,16 +51,16 @@ class Splitter:
         Raises:
             EventTooLong: the unfinished event is longer than the limit.
         """
-        start = max(0, len(self.tail) - _LONGEST_BOUNDARY + 1)
-        buffer = self.tail + chunk if self.tail else chunk
+        seen = max(0, len(self._tail) - _LONGEST_BOUNDARY + 1)
+        self._tail += chunk
         events = []
         begin = 0
-        while (boundary := _BOUNDARY.search(buffer, max(start, begin))) is not None:
-            raw = buffer[begin : boundary.end()]
+        while (boundary := _BOUNDARY.search(self._tail, max(seen, begin))) is not None:
+            raw = bytes(self._tail[begin : boundary.end()])
             events.append(Event(raw, _data_of(raw)))
             begin = boundary.end()
-        self.tail = buffer[begin:]
-        if len(self.tail) > self._limit_bytes:
+        del self._tail[:begin]
+        if len(self._tail) > self._limit_bytes:
             raise EventTooLong(f"an event of more than {self._limit_bytes} bytes")
         return events
 

@@ -27,6 +27,11 @@ TEXTS: Mapping[str, str] = MappingProxyType(
         "serve.engine_found": "{name} runs on this machine at {url} (models: {models}).",
         "serve.engine_hint": "To use it instead of the embedded engine: lumbre up --use {kind}",
         "serve.engine_question": "Use {name} instead of the embedded engine? [y/N] ",
+        "serve.bad_use": "--use takes one of {kinds}, not {kind!r}",
+        "serve.no_engine": "no {kind} answers on {where}; start it, or name its address under [[tier_a.upstreams]]",
+        "serve.no_model": "{name} runs, but lists no model that answers; give it one, or name it with --model",
+        "serve.taken": "cannot listen on {where}: {reason}; choose another with --port or [gateway] port",
+        "serve.state_held": "another gateway{which} uses the state folder {path}; stop it, or say another --state-dir",
         "serve.paste": (
             "Try it:\n"
             "\n"

@@ -29,6 +29,11 @@ TEXTS: Mapping[str, str] = MappingProxyType(
         "serve.engine_found": "{name} está en marcha en esta máquina, en {url} (modelos: {models}).",
         "serve.engine_hint": "Para usarlo en lugar del motor incorporado: lumbre up --use {kind}",
         "serve.engine_question": "¿Usar {name} en lugar del motor incorporado? [s/N] ",
+        "serve.bad_use": "--use admite uno de {kinds}, no {kind!r}",
+        "serve.no_engine": "ningún {kind} responde en {where}; arráncalo, o di su dirección en [[tier_a.upstreams]]",
+        "serve.no_model": "{name} está en marcha, pero sin un modelo que responda; dale uno, o nómbralo con --model",
+        "serve.taken": "no se puede escuchar en {where}: {reason}; elige otro con --port o [gateway] port",
+        "serve.state_held": "otra pasarela{which} usa la carpeta de estado {path}; párala, o di otra con --state-dir",
         "serve.paste": (
             "Pruébalo:\n"
             "\n"

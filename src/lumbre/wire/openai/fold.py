@@ -6,12 +6,18 @@ writes. So the gateway asks it for a stream even when the client wants one objec
 engine adds (`timings`, `reasoning_content`, fields nobody has heard of) is kept.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
+from lumbre.wire.openai.story import index_of
+
 _CHUNK_OBJECTS = {"chat.completion.chunk": "chat.completion"}
+
+
+class MalformedReply(ValueError):
+    """A chunk is not of the API's shape, so no reply can be made of it."""
 
 
 class Fold:
@@ -19,70 +25,140 @@ class Fold:
 
     def __init__(self) -> None:
         self._top: dict[str, Any] = {}
-        self._choices: dict[int, dict[str, Any]] = {}
+        self._choices: dict[int, _Choice] = {}
 
     def add(self, chunk: Mapping[str, Any]) -> None:
-        """Take the next chunk: choices by their index, everything else as last said."""
+        """Take the next chunk: choices by their index, everything else as last said.
+
+        Raises:
+            MalformedReply: the chunk is none.
+        """
         for key, value in chunk.items():
             if key != "choices" and value is not None:
                 self._top[key] = value
-        for part in chunk.get("choices") or ():
-            if isinstance(part, dict):
-                choice = self._choices.setdefault(part.get("index") or 0, {})
-                _add_part(choice, part)
+        for part in _list_of_dicts(chunk.get("choices"), "choices"):
+            self._choices.setdefault(_index(part, 0), _Choice()).add(part)
 
     def body(self) -> bytes:
-        """The finished reply."""
+        """The finished reply.
+
+        Raises:
+            MalformedReply: it is nested too deep to be written.
+        """
         top = dict(self._top)
-        top["object"] = _CHUNK_OBJECTS.get(top.get("object", ""), top.get("object"))
-        choices = [self._choices[index] for index in sorted(self._choices)]
-        return orjson.dumps({"choices": choices, **top})
+        top["object"] = _CHUNK_OBJECTS.get(str(top.get("object")), top.get("object"))
+        choices = [self._choices[index].whole() for index in sorted(self._choices)]
+        try:
+            return orjson.dumps({"choices": choices, **top})
+        except orjson.JSONEncodeError as error:
+            raise MalformedReply(str(error)) from error
 
 
-def _add_part(choice: dict[str, Any], part: Mapping[str, Any]) -> None:
-    for key, value in part.items():
-        if key == "delta":
-            if isinstance(value, dict):
-                _add_delta(choice.setdefault("message", {"role": "assistant", "content": None}), value)
-        elif key == "text":
-            choice["text"] = choice.get("text", "") + (value or "")
-        elif key == "logprobs":
-            choice["logprobs"] = _joined_logprobs(choice.get("logprobs"), value)
-        elif value is not None or key not in choice:
-            choice[key] = value
+class _Pieces:
+    """An object whose texts come in pieces; what is no text is as last said."""
 
+    def __init__(self) -> None:
+        self._texts: dict[str, list[str]] = {}
+        self._rest: dict[str, Any] = {}
 
-def _add_delta(message: dict[str, Any], delta: Mapping[str, Any]) -> None:
-    for key, value in delta.items():
-        if key == "tool_calls":
-            _add_calls(message.setdefault("tool_calls", []), value or ())
-        elif isinstance(value, str) and key != "role":
-            message[key] = (message.get(key) or "") + value
+    def add(self, key: str, value: object) -> None:
+        if isinstance(value, str):
+            self._texts.setdefault(key, []).append(value)
         elif value is not None:
-            message[key] = value
+            self._rest[key] = value
+
+    def put(self, key: str, value: object) -> None:
+        """Take a value that does not grow."""
+        if value is not None or key not in self._rest:
+            self._rest[key] = value
+
+    def whole(self) -> dict[str, Any]:
+        return {**self._rest, **{key: "".join(pieces) for key, pieces in self._texts.items()}}
 
 
-def _add_calls(calls: list[dict[str, Any]], fragments: Iterable[Any]) -> None:
-    for fragment in fragments:
-        if not isinstance(fragment, dict):
-            continue
-        index = fragment.get("index", len(calls))
-        while len(calls) <= index:
-            calls.append({"type": "function", "function": {"name": "", "arguments": ""}})
-        call = calls[index]
-        function = fragment.get("function") or {}
-        call["function"]["name"] += function.get("name") or ""
-        call["function"]["arguments"] += function.get("arguments") or ""
-        call.update({key: value for key, value in fragment.items() if key not in ("index", "function")})
+class _Choice:
+    def __init__(self) -> None:
+        self._fields = _Pieces()
+        self._message: _Pieces | None = None
+        self._calls: list[tuple[_Pieces, _Pieces]] = []
+        self._logprobs: dict[str, Any] | None = None
+
+    def add(self, part: Mapping[str, Any]) -> None:
+        for key, value in part.items():
+            if key == "delta":
+                self._add_delta(value if isinstance(value, dict) else {})
+            elif key == "text":
+                self._fields.add(key, value or "")
+            elif key == "logprobs":
+                self._add_logprobs(value)
+            else:
+                self._fields.put(key, value)
+
+    def _add_delta(self, delta: Mapping[str, Any]) -> None:
+        if self._message is None:
+            self._message = _Pieces()
+            self._message.put("role", "assistant")
+            self._message.put("content", None)
+        for key, value in delta.items():
+            if key == "tool_calls":
+                self._add_calls(value)
+            elif key == "role":
+                self._message.put(key, value)
+            else:
+                self._message.add(key, value)
+
+    def _add_calls(self, fragments: object) -> None:
+        for fragment in _list_of_dicts(fragments, "tool_calls"):
+            index = _index(fragment, len(self._calls))
+            while len(self._calls) <= index:
+                call = _Pieces()
+                call.put("type", "function")
+                self._calls.append((call, _Pieces()))
+            call, function = self._calls[index]
+            for key, value in fragment.items():
+                if key != "index" and key != "function":
+                    call.put(key, value)
+            given = fragment.get("function")
+            for key, value in (given if isinstance(given, dict) else {}).items():
+                function.add(key, value)
+
+    def _add_logprobs(self, more: object) -> None:
+        if not isinstance(more, dict):
+            self._fields.put("logprobs", None)
+            return
+        if self._logprobs is None:
+            self._logprobs = {}
+        for key, value in more.items():
+            so_far = self._logprobs.get(key)
+            if isinstance(so_far, list) and isinstance(value, list):
+                so_far.extend(value)
+            elif value is not None or key not in self._logprobs:
+                self._logprobs[key] = value
+
+    def whole(self) -> dict[str, Any]:
+        choice = self._fields.whole()
+        if self._logprobs is not None:
+            choice["logprobs"] = self._logprobs
+        if self._message is not None:
+            choice["message"] = self._message.whole()
+            if not self._calls and choice["message"]["content"] is None:
+                choice["message"]["content"] = ""  # an answer of no words; null is for one that only calls tools
+            if self._calls:
+                calls = [{**call.whole(), "function": function.whole()} for call, function in self._calls]
+                choice["message"]["tool_calls"] = calls
+        return choice
 
 
-def _joined_logprobs(so_far: Any, more: Any) -> Any:
-    if not isinstance(so_far, dict) or not isinstance(more, dict):
-        return more if isinstance(more, dict) else so_far
-    return {key: _joined(so_far.get(key), more.get(key)) for key in {**so_far, **more}}
+def _index(part: Mapping[str, Any], default: int) -> int:
+    index = index_of(part, default)
+    if index is None:
+        raise MalformedReply(f"an index of {str(part.get('index'))[:20]}")
+    return index
 
 
-def _joined(so_far: Any, more: Any) -> Any:
-    if isinstance(so_far, list) and isinstance(more, list):
-        return [*so_far, *more]
-    return so_far if more is None else more
+def _list_of_dicts(value: object, name: str) -> list[dict[str, Any]]:
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        raise MalformedReply(f"{name} is no list of objects")
+    return value

@@ -2,10 +2,10 @@
 
 An engine that takes a field and ignores it is worse than one that refuses it: the caller's program goes on with text
 where it was promised data. Schemas are checked by `jsonschema_rs`, whose patterns run in bounded time and which is
-told never to fetch a reference from the network.
+told never to fetch a reference from the network; `schema_bounds` keeps away those that it could not finish.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Never
 
@@ -14,6 +14,7 @@ import orjson
 from pydantic_core import from_json
 
 from lumbre.core.errors import CallerError
+from lumbre.wire.openai.schema_bounds import complaint
 from lumbre.wire.openai.story import Choice, ToolCall
 
 
@@ -22,13 +23,19 @@ class Promises:
     """What the reply must keep.
 
     Attributes:
-        call: "" for no demand, "*" for any tool, else the name of the tool that must be called.
+        choices: how many alternatives there must be.
+        call: "" for no demand, "*" for any tool, "-" for none, else the name of the tool that must be called.
+        one_call: no more than one at a time.
+        logprobs: each alternative must have them.
         json_object: the text must be a JSON object.
         schema: what the text must validate against.
         arguments: for each strict tool, what its arguments must validate against.
     """
 
+    choices: int = 1
     call: str = ""
+    one_call: bool = False
+    logprobs: bool = False
     json_object: bool = False
     schema: jsonschema_rs.Validator | None = None
     arguments: Mapping[str, jsonschema_rs.Validator] = field(default_factory=dict)
@@ -36,7 +43,8 @@ class Promises:
     @property
     def any(self) -> bool:
         """Whether there is something to check."""
-        return bool(self.call or self.json_object or self.schema or self.arguments)
+        asked = (self.call, self.one_call, self.logprobs, self.json_object, self.schema, self.arguments)
+        return self.choices > 1 or any(asked)
 
 
 def is_strict(body: Mapping[str, Any]) -> bool:
@@ -45,8 +53,8 @@ def is_strict(body: Mapping[str, Any]) -> bool:
     return wanted.get("strict") is True or any(tool.get("strict") is True for _, tool in _functions(body))
 
 
-def promises_of(body: Mapping[str, Any]) -> Promises:
-    """Read them from a request.
+def promises_of(body: Mapping[str, Any], choices: int = 1) -> Promises:
+    """Read them from a request that asks for so many alternatives.
 
     Raises:
         CallerError: a schema is none, or refers to something outside itself; names the field.
@@ -54,7 +62,10 @@ def promises_of(body: Mapping[str, Any]) -> Promises:
     wanted = _dict(body.get("response_format"))
     schema = _dict(wanted.get("json_schema")).get("schema") if wanted.get("type") == "json_schema" else None
     return Promises(
+        choices=choices,
         call=_demanded_call(body.get("tool_choice")),
+        one_call=body.get("parallel_tool_calls") is False,
+        logprobs=body.get("logprobs") is True,
         json_object=wanted.get("type") == "json_object",
         schema=None if schema is None else _validator(schema, "response_format.json_schema.schema"),
         arguments={
@@ -65,28 +76,44 @@ def promises_of(body: Mapping[str, Any]) -> Promises:
     )
 
 
-def broken(promises: Promises, choices: Iterable[Choice]) -> str | None:
+def broken(promises: Promises, choices: Sequence[Choice]) -> str | None:
     """Say which promise the finished reply breaks; None if it keeps them all.
 
     A refusal keeps every promise. A text that was cut by its length limit keeps a schema if it can still be the
     beginning of JSON.
     """
+    if len(choices) < promises.choices:
+        return f"{promises.choices} alternatives were asked for, and {len(choices)} came"
     for choice in choices:
         if choice.refused or choice.finish_reason == "content_filter":
             continue
-        reason = _broken_call(promises, choice) or _broken_arguments(promises, choice) or _broken_text(promises, choice)
-        if reason is not None:
-            return reason
+        for check in (_broken_call, _broken_number, _broken_arguments, _broken_text, _broken_logprobs):
+            if (reason := check(promises, choice)) is not None:
+                return reason
     return None
 
 
 def _broken_call(promises: Promises, choice: Choice) -> str | None:
     names = [call.name for call in choice.tool_calls.values()]
     if promises.call == "*" and not names:
-        return 'tool_choice was "required", and the engine called no tool'
+        before = " before it reached its length" if choice.finish_reason == "length" else ""
+        return f'tool_choice was "required", and the engine called no tool{before}'
+    if promises.call == "-":
+        return 'tool_choice was "none", and the engine called a tool' if names else None
     if promises.call not in ("", "*") and names != [promises.call] * max(1, len(names)):
         return f"tool_choice asked for the tool {promises.call!r}, and the engine did not call it"
     return None
+
+
+def _broken_number(promises: Promises, choice: Choice) -> str | None:
+    if promises.one_call and len(choice.tool_calls) > 1:
+        return "parallel_tool_calls was false, and the engine called several tools"
+    return None
+
+
+def _broken_logprobs(promises: Promises, choice: Choice) -> str | None:
+    silent = promises.logprobs and not choice.has_logprobs and (choice.text or choice.tool_calls)
+    return "logprobs were asked for, and none came" if silent else None
 
 
 def _broken_arguments(promises: Promises, choice: Choice) -> str | None:
@@ -120,7 +147,12 @@ def _schema_mismatch(validator: jsonschema_rs.Validator, text: str, *, cut: bool
     except orjson.JSONDecodeError as error:
         return f"it is no JSON ({error})"
     first = next(iter(validator.iter_errors(value)), None)
-    return None if first is None else str(first.message)
+    if first is None:
+        return None
+    # Where and which rule; not the value, which is somebody's text.
+    where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in first.instance_path).lstrip(".")
+    rule = "/".join(str(step) for step in first.schema_path) or "false"
+    return f"{where or 'the whole value'} breaks {rule}"
 
 
 def _object_mismatch(text: str, *, cut: bool) -> str | None:
@@ -144,8 +176,8 @@ def _begins_json(text: str) -> bool:
 
 
 def _demanded_call(choice: object) -> str:
-    if choice == "required":
-        return "*"
+    if choice in ("required", "none"):
+        return "*" if choice == "required" else "-"
     name = _dict(_dict(choice).get("function")).get("name")
     return name if isinstance(name, str) else ""
 
@@ -160,6 +192,8 @@ def _functions(body: Mapping[str, Any]) -> list[tuple[int, Mapping[str, Any]]]:
 def _validator(schema: object, field_name: str) -> jsonschema_rs.Validator:
     if not isinstance(schema, dict | bool):
         raise CallerError("a schema is an object", param=field_name)
+    if (reason := complaint(schema)) is not None:
+        raise CallerError(f"{field_name} is too much: {reason}", param=field_name)
     try:
         return jsonschema_rs.validator_for(schema, retriever=_refuse, validate_formats=False)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:

@@ -1,7 +1,7 @@
 """What a reply has said so far: text, tool calls, usage, and whether it said that it finished. Pure; the relay asks it.
 
 Both forms of a reply, the stream and the single JSON object, become the same `Choice` values, so one set of checks
-serves both.
+serves both. An engine may send anything: what is not of the API's shape is passed over here, and is the relay's.
 """
 
 import enum
@@ -9,9 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-
+from lumbre.wire.json_text import parse
 from lumbre.wire.sse import DONE, Event
+
+MOST_CHOICES = 128
+"""OpenAI's own limit of `n`; also of the tool calls in one message."""
 
 
 class Beat(enum.Enum):
@@ -30,20 +32,36 @@ class Beat(enum.Enum):
 
 @dataclass(slots=True)
 class ToolCall:
-    """A call of a tool; `arguments` is the JSON text as far as it has come."""
+    """A call of a tool, in the pieces that have come."""
 
-    name: str = ""
-    arguments: str = ""
+    names: list[str] = field(default_factory=list)
+    argument_pieces: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """What is called."""
+        return "".join(self.names)
+
+    @property
+    def arguments(self) -> str:
+        """The JSON text of its arguments, as far as it has come."""
+        return "".join(self.argument_pieces)
 
 
 @dataclass(slots=True)
 class Choice:
-    """One of a reply's alternatives."""
+    """One of a reply's alternatives, in the pieces that have come."""
 
-    text: str = ""
+    pieces: list[str] = field(default_factory=list)
     refused: bool = False
     tool_calls: dict[int, ToolCall] = field(default_factory=dict)
     finish_reason: str | None = None
+    has_logprobs: bool = False
+
+    @property
+    def text(self) -> str:
+        """What it says."""
+        return "".join(self.pieces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +73,29 @@ class Usage:
     estimated: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One event as the story took it.
+
+    Attributes:
+        chunk: its object; None if it has none.
+    """
+
+    beat: Beat
+    chunk: Mapping[str, Any] | None = None
+
+
 class Story:
     """Follows one stream.
 
     Args:
         keep_text: keep text and arguments, for replies that have to be checked at their end.
+        choices: how many alternatives were asked for.
     """
 
-    def __init__(self, *, keep_text: bool = False) -> None:
+    def __init__(self, *, keep_text: bool = False, choices: int = 1) -> None:
         self._keep_text = keep_text
+        self._expected = choices
         self._usage: Usage | None = None
         self.choices: dict[int, Choice] = {}
         self.pieces = 0
@@ -74,105 +106,118 @@ class Story:
 
     @property
     def finished(self) -> bool:
-        """Whether the engine said that it finished: `[DONE]`, or a reason for every choice it began."""
+        """Whether the engine said that it finished: `[DONE]`, or a reason for every choice that was asked for."""
         if self.done:
             return True
-        return bool(self.choices) and all(c.finish_reason is not None for c in self.choices.values())
+        all_began = len(self.choices) >= self._expected
+        return all_began and all(c.finish_reason is not None for c in self.choices.values())
 
     @property
     def usage(self) -> Usage:
         """The engine's own count, else an estimate from the pieces seen."""
         return self._usage or Usage(prompt=0, completion=self.pieces, estimated=True)
 
-    def see(self, event: Event) -> Beat:
+    def see(self, event: Event) -> Seen:
         """Take note of one event."""
         if event.data is None:
-            return Beat.QUIET
+            return Seen(Beat.QUIET)
         if event.data == DONE:
             self.done = True
-            return Beat.DONE
+            return Seen(Beat.DONE)
         try:
-            chunk = orjson.loads(event.data)
-        except orjson.JSONDecodeError:
-            return Beat.QUIET
-        return self.read(chunk) if isinstance(chunk, dict) else Beat.QUIET
+            chunk = parse(event.data)
+        except ValueError:
+            return Seen(Beat.QUIET)
+        return Seen(self._read(chunk), chunk) if isinstance(chunk, dict) else Seen(Beat.QUIET)
 
-    def read(self, chunk: Mapping[str, Any]) -> Beat:
-        """Take note of one event's object."""
+    def _read(self, chunk: Mapping[str, Any]) -> Beat:
         if chunk.get("error"):
             self.failed = True
             return Beat.ERROR
         if isinstance(usage := chunk.get("usage"), dict):
             self._usage = usage_of(usage)
-        if "prompt_progress" in chunk:
-            return Beat.PROGRESS
-        beat = Beat.QUIET
-        choices = chunk.get("choices")
-        for part in choices if isinstance(choices, list) else ():
-            if isinstance(part, dict):
-                beat = max(beat, self._read_choice(part), key=_BY_WEIGHT.index)
-        if beat is not Beat.QUIET:
-            self.pieces += beat is Beat.TOKEN
-        return beat
+        beats = {self._read_choice(part) for part in _dicts(chunk.get("choices"))}
+        if Beat.FINISH in beats:
+            return Beat.FINISH
+        if Beat.TOKEN in beats:
+            return Beat.TOKEN
+        return Beat.PROGRESS if "prompt_progress" in chunk else Beat.QUIET
 
     def _read_choice(self, part: Mapping[str, Any]) -> Beat:
-        choice = self.choices.setdefault(part.get("index") or 0, Choice())
+        index = index_of(part)
+        if index is None:
+            return Beat.QUIET
+        choice = self.choices.setdefault(index, Choice())
         delta = part.get("delta")
         said = self._read_delta(choice, delta) if isinstance(delta, dict) else self._read_text(choice, part)
+        self.pieces += said
+        choice.has_logprobs = choice.has_logprobs or bool(part.get("logprobs"))
         if isinstance(reason := part.get("finish_reason"), str):
             choice.finish_reason = reason
-            self.pieces += said
             return Beat.FINISH
         return Beat.TOKEN if said else Beat.QUIET
 
     def _read_text(self, choice: Choice, part: Mapping[str, Any]) -> bool:
         text = part.get("text")
         if self._keep_text and isinstance(text, str):
-            choice.text += text
+            choice.pieces.append(text)
         return bool(text)
 
     def _read_delta(self, choice: Choice, delta: Mapping[str, Any]) -> bool:
         text = delta.get("content")
         calls = delta.get("tool_calls")
         if self._keep_text:
-            choice.text += text if isinstance(text, str) else ""
-            add_tool_calls(choice, calls if isinstance(calls, list) else ())
+            if isinstance(text, str):
+                choice.pieces.append(text)
+            add_tool_calls(choice, _dicts(calls))
         choice.refused = choice.refused or bool(delta.get("refusal"))
         return bool(text or calls or delta.get("reasoning_content") or delta.get("reasoning") or delta.get("refusal"))
 
 
-_BY_WEIGHT = (Beat.QUIET, Beat.TOKEN, Beat.FINISH)
+def index_of(part: Mapping[str, Any], default: int = 0) -> int | None:
+    """The `index` of a choice or a tool call; None if it is no sensible one."""
+    index = part.get("index", default)
+    if index is None:
+        return default
+    return index if type(index) is int and 0 <= index < MOST_CHOICES else None
 
 
-def add_tool_calls(choice: Choice, calls: Iterable[Any]) -> None:
+def add_tool_calls(choice: Choice, calls: Iterable[Mapping[str, Any]]) -> None:
     """Add fragments, or whole calls, to a choice. A fragment names its call by `index`."""
     for position, call in enumerate(calls):
-        function = call.get("function") if isinstance(call, dict) else None
-        if not isinstance(function, dict):
+        function = call.get("function")
+        index = index_of(call, position)
+        if not isinstance(function, dict) or index is None:
             continue
-        entry = choice.tool_calls.setdefault(call.get("index", position), ToolCall())
-        entry.name += function.get("name") or ""
-        entry.arguments += function.get("arguments") or ""
+        entry = choice.tool_calls.setdefault(index, ToolCall())
+        if isinstance(name := function.get("name"), str):
+            entry.names.append(name)
+        if isinstance(arguments := function.get("arguments"), str):
+            entry.argument_pieces.append(arguments)
 
 
 def choices_of(reply: Mapping[str, Any]) -> list[Choice]:
     """The choices of a whole JSON reply, chat or completion."""
-    choices = reply.get("choices")
-    return [_whole_choice(part) for part in choices if isinstance(part, dict)] if isinstance(choices, list) else []
+    return [_whole_choice(part) for part in _dicts(reply.get("choices"))]
 
 
 def _whole_choice(part: Mapping[str, Any]) -> Choice:
     message = part.get("message")
     source = message if isinstance(message, dict) else part
     text = source.get("content", source.get("text"))
+    reason = part.get("finish_reason")
     choice = Choice(
-        text=text if isinstance(text, str) else "",
+        pieces=[text] if isinstance(text, str) else [],
         refused=bool(source.get("refusal")),
-        finish_reason=part.get("finish_reason"),
+        finish_reason=reason if isinstance(reason, str) else None,
+        has_logprobs=bool(part.get("logprobs")),
     )
-    calls = source.get("tool_calls")
-    add_tool_calls(choice, calls if isinstance(calls, list) else ())
+    add_tool_calls(choice, _dicts(source.get("tool_calls")))
     return choice
+
+
+def _dicts(value: object) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def usage_of(usage: Mapping[str, Any]) -> Usage:

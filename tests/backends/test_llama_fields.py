@@ -6,8 +6,9 @@ import pytest
 from openai.types import completion_create_params as completion_params
 from openai.types.chat import completion_create_params as chat_params
 
+from lumbre.backends.llama_fields import CHAT, COMPLETION
 from lumbre.core.errors import CallerError
-from lumbre.wire.openai.fields import LLAMA_CHAT, LLAMA_COMPLETION, refuse_unsupported
+from lumbre.wire.openai.fields import refuse_unsupported
 
 HONOURED = set(
     "frequency_penalty logit_bias logprobs max_tokens model n presence_penalty seed stop stream_options "
@@ -25,13 +26,13 @@ ASKS_NOTHING = set(
 
 def test_every_published_field_of_chat_has_its_place() -> None:
     published = set(chat_params.CompletionCreateParamsBase.__annotations__)
-    refused = {rule.field.partition(".")[0] for rule in LLAMA_CHAT}
+    refused = {rule.field.partition(".")[0] for rule in CHAT}
     assert published - CHAT_HONOURED - ASKS_NOTHING - refused == set()
 
 
 def test_every_published_field_of_completions_has_its_place() -> None:
     published = set(completion_params.CompletionCreateParamsBase.__annotations__)
-    refused = {rule.field.partition(".")[0] for rule in LLAMA_COMPLETION}
+    refused = {rule.field.partition(".")[0] for rule in COMPLETION}
     assert published - HONOURED - {"prompt", "user"} - refused == set()
 
 
@@ -40,13 +41,13 @@ def test_every_published_field_of_completions_has_its_place() -> None:
     [
         {"stream_options": {"include_usage": True, "include_obfuscation": False}},
         {"modalities": ["text"], "store": False, "service_tier": "auto", "verbosity": "medium"},
-        {"audio": None, "prediction": None, "functions": [], "logprobs": True},
+        {"audio": None, "suffix": "", "prediction": None, "functions": [], "logprobs": True},
         {"messages": [{"role": "user", "content": [{"type": "text", "text": "x"}]}]},
         {"tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": "auto"},
     ],
 )
 def test_fields_that_ask_nothing_impossible_pass(body: dict[str, Any]) -> None:
-    refuse_unsupported(body, LLAMA_CHAT, "llama.cpp")
+    refuse_unsupported(body, CHAT, "llama.cpp")
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ def test_fields_that_ask_nothing_impossible_pass(body: dict[str, Any]) -> None:
 )
 def test_what_the_engine_cannot_do_is_refused_by_its_place(body: dict[str, Any], field: str) -> None:
     with pytest.raises(CallerError) as caught:
-        refuse_unsupported(body, LLAMA_CHAT, "llama.cpp")
+        refuse_unsupported(body, CHAT, "llama.cpp")
     assert caught.value.param == field
     assert caught.value.status == 400
 
@@ -70,5 +71,5 @@ def test_what_the_engine_cannot_do_is_refused_by_its_place(body: dict[str, Any],
 @pytest.mark.parametrize("body", [{"suffix": "x"}, {"echo": True}, {"best_of": 2}, {"logprobs": 0}])
 def test_completions_refuse_what_llama_cpp_ignores(body: dict[str, Any]) -> None:
     with pytest.raises(CallerError) as caught:
-        refuse_unsupported(body, LLAMA_COMPLETION, "llama.cpp")
+        refuse_unsupported(body, COMPLETION, "llama.cpp")
     assert caught.value.param == next(iter(body))
