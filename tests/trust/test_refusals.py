@@ -121,3 +121,14 @@ def test_auto_asks_for_the_first_model_of_the_upstream(gateway: GatewayProcess, 
         assert call.status == 200
         call.read()
     assert json.loads(rogue.find(name)["body"])["model"] == "rogue"
+
+
+def test_what_the_door_turns_away_is_counted_too(gateway: GatewayProcess) -> None:
+    def counted() -> float:
+        return gateway.metric("lumbre_requests_total", outcome="invalid_json", status="400")
+
+    before = counted()
+    with gateway.get(CHAT, body="{") as call:
+        assert call.status == 400
+        call.read()
+    assert counted() == before + 1

@@ -40,7 +40,11 @@ class Inference:
         decision = self._gateway.new_decision()
         client = AsgiClient(send)
         try:
-            call = await self._read(decision, scope, receive)
+            try:
+                call = await self._read(decision, scope, receive)
+            except LumbreError as error:
+                self._gateway.records.turned_away(decision, self._endpoint, error)
+                raise
             await self._answer(call, client, receive)
         except ClientGone:
             return

@@ -10,6 +10,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from lumbre.api.protocol import Protocol
+from lumbre.cli.words import Words
 from lumbre.core.errors import OperatorError
 from lumbre.runtime.gateway import Gateway
 from lumbre.runtime.tasks import TaskRoom
@@ -29,7 +30,7 @@ class _Server(uvicorn.Server):
         yield
 
 
-def bind(host: str, port: int) -> socket.socket:
+def bind(host: str, port: int, words: Words) -> socket.socket:
     """Take the address.
 
     Raises:
@@ -42,8 +43,8 @@ def bind(host: str, port: int) -> socket.socket:
         sock.bind((host.strip("[]"), port))
     except OSError as error:
         sock.close()
-        message = f"cannot listen on {host}:{port}: {error.strerror}; choose another with --port or [gateway] port"
-        raise OperatorError(message, code="cannot_listen") from error
+        where, reason = f"{host}:{port}", error.strerror or str(error)
+        raise OperatorError(words("serve.taken", where=where, reason=reason), code="cannot_listen") from error
     sock.listen(2048)
     sock.setblocking(False)
     return sock
@@ -86,11 +87,14 @@ class Running:
         )
         self._server = _Server(config)
 
-    async def serve(self) -> None:
-        """Serve until a signal, then drain: what runs is finished, what is new gets a 503. A second signal cuts off."""
+    def heed_signals(self) -> None:
+        """From now on a signal is a wish to stop, even before `serve`."""
         loop = asyncio.get_running_loop()
         for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.add_signal_handler(each, self._on_signal, each)
+
+    async def serve(self) -> None:
+        """Serve until a signal, then drain: what runs is finished, what is new gets a 503. A second signal cuts off."""
         serving = self._tasks.spawn(self._server.serve(sockets=[self._sock]), name="serve")
         stopping = self._tasks.spawn(self._signalled.wait(), name="wait for a signal")
         try:

@@ -22,12 +22,14 @@ from lumbre.cli.progress import model_progress
 from lumbre.cli.server import Running, bind, url_of
 from lumbre.cli.shell import Shell
 from lumbre.cli.words import Words
+from lumbre.core.errors import OperatorError
 from lumbre.runtime import settings as settings_file
 from lumbre.runtime.gateway import Gateway
 from lumbre.runtime.keys import Keys
 from lumbre.runtime.models import ModelStore, alias_of
 from lumbre.runtime.schema import Settings
-from lumbre.runtime.state_dir import StateDir
+from lumbre.runtime.state_dir import StateDir, StateHeld
+from lumbre.runtime.tasks import TaskRoom
 
 _LOG_BYTES = 10 * 1024 * 1024
 
@@ -41,13 +43,17 @@ def up(options: UpOptions) -> int:
     words = Words("es" if options.lang == "es" else "en")
     shell = Shell(words, options.json)
     loaded = settings_file.load(config=options.config, overrides=options.overrides(), lang=words.lang)
-    with StateDir(loaded.settings.gateway.state_dir) as state:
-        _log_to(state.path / "logs" / "gateway.log", verbose=options.verbose)
-        settings = choose_engine(loaded, options, shell)
-        keys = _keys(settings, state, options, shell)
-        model_path = _model(settings, words)
-        session = _Session(settings, state, keys, options, shell)
-        return uvloop.run(session.run(model_path))
+    try:
+        with StateDir(loaded.settings.gateway.state_dir) as state:
+            _log_to(state.path / "logs" / "gateway.log", verbose=options.verbose)
+            settings = choose_engine(loaded, options, shell)
+            keys = _keys(settings, state, options, shell)
+            model_path = _model(settings, words)
+            session = _Session(settings, state, keys, options, shell)
+            return uvloop.run(session.run(model_path))
+    except StateHeld as error:
+        text = words("serve.state_held", which=error.which, path=error.path)
+        raise OperatorError(text, code=error.code) from error
 
 
 def _log_to(path: Path, *, verbose: bool) -> None:
@@ -100,7 +106,7 @@ class _Session:
     async def run(self, model_path: Path | None) -> int:
         """Serve; return the exit status."""
         given = self._settings.gateway
-        sock = bind(given.host, given.port)
+        sock = bind(given.host, given.port, self._shell.words)
         gateway = Gateway(
             self._settings,
             model_path=model_path,
@@ -109,15 +115,16 @@ class _Session:
             environ=settings_file.process_environment(),
         )
         running = Running(build_app(gateway, self._keys), gateway, sock, self._tell)
+        running.heed_signals()
         url = url_of(sock)
         self._state.announce(url, datetime.now(UTC).isoformat())
         self._tell("listening", {"url": url, "pid": self._state.pid})
-        watching = asyncio.create_task(self._watch(gateway, url), name="wait until ready")
+        watching = TaskRoom()
+        watching.spawn(self._watch(gateway, url), name="wait until ready")
         try:
             await running.serve()
         finally:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
+            await watching.close()
         self._tell("stopped", {})
         return INTERRUPTED if running.stopped_by is signal.SIGINT else OK
 

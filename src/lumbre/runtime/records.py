@@ -7,6 +7,7 @@ from functools import partial
 import orjson
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from lumbre.core.errors import LumbreError
 from lumbre.runtime.lanes import Lane
 from lumbre.runtime.tier import Tier
 from lumbre.wire.openai.story import Usage
@@ -92,6 +93,12 @@ class Records:
                 self._first_token.labels(record.node).observe(record.times["token"])
         if log.isEnabledFor(logging.INFO):
             log.info("%s", _line(record))
+
+    def turned_away(self, decision: str, endpoint: str, error: LumbreError) -> None:
+        """A request that the door did not let through."""
+        record = Record(decision, endpoint, stream=False, began_at=0.0)
+        record.status, record.outcome, record.param = error.status, error.code, error.param
+        self.write(record)
 
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format."""

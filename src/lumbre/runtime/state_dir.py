@@ -10,6 +10,21 @@ import orjson
 from lumbre.core.errors import OperatorError
 
 
+class StateHeld(OperatorError):
+    """Another gateway has the state folder.
+
+    Attributes:
+        which: its process and address in brackets, with a space before; empty if they are not known.
+    """
+
+    code = "state_held"
+
+    def __init__(self, path: Path, which: str) -> None:
+        super().__init__(f"another gateway{which} uses the state folder {path}; stop it, or say another --state-dir")
+        self.path = path
+        self.which = which
+
+
 class StateDir:
     """A context manager that owns the folder while it is open.
 
@@ -25,7 +40,8 @@ class StateDir:
         """Take the folder.
 
         Raises:
-            OperatorError: another gateway has it, or it cannot be written.
+            StateHeld: another gateway has it.
+            OperatorError: it cannot be written.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -43,7 +59,7 @@ class StateDir:
         except OSError as error:
             os.close(self._lock)
             self._lock = None
-            raise OperatorError(self._held()) from error
+            raise StateHeld(self.path, self._holder()) from error
         return self
 
     def __exit__(self, *_exception: type[BaseException] | BaseException | TracebackType | None) -> None:
@@ -57,14 +73,13 @@ class StateDir:
         """Leave word of where the gateway listens, for `lumbre status` and `lumbre chat`."""
         write_whole(self.path / "gateway.json", {"url": url, "pid": self.pid, "started_at": started_at})
 
-    def _held(self) -> str:
-        where = ""
+    def _holder(self) -> str:
+        """Which gateway has it, as far as it has said; empty if it has not announced itself yet."""
         try:
             word = orjson.loads((self.path / "gateway.json").read_bytes())
-            where = f" (process {word['pid']}, {word['url']})"
+            return f" (process {word['pid']}, {word['url']})"
         except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
-            where = ""  # it has not announced itself yet
-        return f"another gateway{where} uses the state folder {self.path}; stop it, or choose another with --state-dir"
+            return ""
 
 
 def write_whole(path: Path, document: object) -> None:
