@@ -6,7 +6,7 @@ that cannot (llama.cpp) is asked for a stream, which is folded into the object.
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from lumbre.backends.upstream import Exchange
@@ -33,24 +33,48 @@ _REASON_CHARS = 500
 
 async def relay_json(passage: Passage, opening: Coroutine[Any, Any, Exchange]) -> None:
     """Carry a reply that the engine makes as one object."""
-    exchange = await within_total(passage, opening)
-    try:
-        passage.record.mark("header", passage.clock())
-        if exchange.status >= 300:
-            await relay_refusal(passage, exchange)
+    async with _accepted(passage, opening) as exchange:
+        if exchange is None:
             return
-        check_encoding(exchange)
         # The header of such a reply comes when the engine is done, so the wait for the body begins here.
         countdown = Countdown(passage.limits, passage.clock(), keepalive=False, began_at=passage.began_at)
         body = b"".join([chunk async for chunk in _chunks(passage, exchange, countdown)])
-    finally:
-        exchange.close()
     reply = _parsed(body, exchange.content_type)
     if isinstance(usage := reply.get("usage"), dict):
         passage.record.usage = usage_of(usage)
     if passage.promises.any:
         check_promises(passage.promises, choices_of(reply))
     await send_whole(passage, exchange.status, body, forwarded_reply(exchange.headers))
+
+
+async def relay_folded(passage: Passage, opening: Coroutine[Any, Any, Exchange]) -> None:
+    """Carry a reply that has to be asked for as a stream."""
+    async with _accepted(passage, opening) as exchange:
+        if exchange is None:
+            return
+        if exchange.content_type != EVENT_STREAM:
+            raise UpstreamError(f"asked for a stream, the upstream answered with {exchange.content_type}")
+        folding = _Folding(passage, exchange)
+        await folding.run()
+    check_promises(passage.promises, tuple(folding.story.choices.values()))
+    headers = [(name, value) for name, value in forwarded_reply(exchange.headers) if name != "content-type"]
+    await send_whole(passage, 200, folding.body(), [("content-type", "application/json"), *headers])
+
+
+@asynccontextmanager
+async def _accepted(passage: Passage, opening: Coroutine[Any, Any, Exchange]) -> AsyncIterator[Exchange | None]:
+    """Open an exchange and close it after use; None if the upstream refused, which the client has then been told."""
+    exchange = await within_total(passage, opening)
+    try:
+        passage.record.mark("header", passage.clock())
+        if exchange.status >= 300:
+            await relay_refusal(passage, exchange)
+            yield None
+        else:
+            check_encoding(exchange)
+            yield exchange
+    finally:
+        exchange.close()
 
 
 async def _chunks(
@@ -64,7 +88,8 @@ async def _chunks(
     size = 0
     while chunk := await _next_chunk(passage, exchange, countdown):
         size += len(chunk)
-        countdown.said(passage.clock(), token=counts)
+        if counts:
+            countdown.said(passage.clock(), token=True)
         if size > passage.reply_limit_bytes:
             raise UpstreamError("the upstream's reply is longer than [limits] reply_bytes")
         yield chunk
@@ -90,26 +115,6 @@ def _parsed(body: bytes, content_type: str) -> dict[str, Any]:
     if not isinstance(reply, dict) or not isinstance(reply.get("choices"), list):
         raise UpstreamError("the upstream's reply is JSON, but no completion")
     return reply
-
-
-async def relay_folded(passage: Passage, opening: Coroutine[Any, Any, Exchange]) -> None:
-    """Carry a reply that has to be asked for as a stream."""
-    exchange = await within_total(passage, opening)
-    try:
-        passage.record.mark("header", passage.clock())
-        if exchange.status >= 300:
-            await relay_refusal(passage, exchange)
-            return
-        check_encoding(exchange)
-        if exchange.content_type != EVENT_STREAM:
-            raise UpstreamError(f"asked for a stream, the upstream answered with {exchange.content_type}")
-        folding = _Folding(passage, exchange)
-        await folding.run()
-    finally:
-        exchange.close()
-    check_promises(passage.promises, tuple(folding.story.choices.values()))
-    headers = [(name, value) for name, value in forwarded_reply(exchange.headers) if name != "content-type"]
-    await send_whole(passage, 200, folding.body(), [("content-type", "application/json"), *headers])
 
 
 class _Folding:
