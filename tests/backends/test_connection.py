@@ -221,6 +221,19 @@ def test_a_body_without_a_length_ends_with_its_connection() -> None:
     run(serve, test)
 
 
+def test_a_get_of_such_a_body_ends_too() -> None:
+    """On asyncio's own loop: it once kept a connection open for a piece of nothing that it still had to send."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.0 200 OK\r\nServer: old\r\n\r\n[1]")
+
+    async def test(upstream: Upstream) -> None:
+        assert await upstream.outbound.get(Address(upstream.url), "/x", 5) == (200, "old", [1])
+
+    run(serve, test)
+
+
 def test_interim_responses_are_passed_over() -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)

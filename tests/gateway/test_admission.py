@@ -22,8 +22,7 @@ def test_slots_are_never_overfilled_and_nobody_is_lost(
     slots = dict.fromkeys(UPSTREAMS, 0)
     running: dict[str, tuple[str, int]] = {}
     line: list[str] = []
-    weights: dict[str, int] = {}
-    wanted: dict[str, set[str]] = {}
+    weights: dict[str, dict[str, int]] = {}
     came = 0
     for what, number, names in events:
         started: list[Admitted] = []
@@ -31,8 +30,7 @@ def test_slots_are_never_overfilled_and_nobody_is_lost(
             came += 1
             request = f"r{came}"
             candidates = {name: UPSTREAMS[name] for name in names}
-            wanted[request] = names
-            weights[request] = min(number, max(candidates.values()))
+            weights[request] = {name: min(number, full) for name, full in candidates.items()}
             answer = admission.arrive(request, number, candidates)
             if isinstance(answer, Admitted):
                 line.append(request)
@@ -55,7 +53,7 @@ def test_slots_are_never_overfilled_and_nobody_is_lost(
         for each in started:
             assert each.request in line
             line.remove(each.request)
-            running[each.request] = (each.upstream, weights[each.request])
+            running[each.request] = (each.upstream, weights[each.request][each.upstream])
         assert admission.waiting == len(line)
         for name in UPSTREAMS:
             held = sum(weight for upstream, weight in running.values() if upstream == name)
@@ -64,7 +62,7 @@ def test_slots_are_never_overfilled_and_nobody_is_lost(
             if any(each.upstream == name for each in started):
                 assert held <= slots[name]
         if line:
-            assert all(admission.held(name) + weights[line[0]] > slots[name] for name in wanted[line[0]])
+            assert all(admission.held(name) + weight > slots[name] for name, weight in weights[line[0]].items())
     for request in [*running, *line]:
         admission.leave(request)
     assert admission.waiting == 0
@@ -145,7 +143,16 @@ def test_without_room_to_wait_whoever_cannot_start_is_turned_away() -> None:
     assert admission.waiting == 0
 
 
-def test_a_request_wider_than_every_upstream_gets_all_of_the_widest() -> None:
+def test_a_request_wider_than_an_upstream_that_is_up_does_not_wait_for_a_wider_one_that_is_down() -> None:
+    admission = Admission(10)
+    admission.resize("small", 2)
+    admission.resize("wide", 0)
+    assert admission.arrive("x", 3, {"small": 2, "wide": 64}) == Admitted("x", "small")
+    assert isinstance(admission.arrive("y", 1, {"small": 2}), Queued)
+    assert admission.leave("x") == [Admitted("y", "small")]
+
+
+def test_a_request_wider_than_every_upstream_gets_all_of_one() -> None:
     admission = Admission(10)
     admission.resize("a", 2)
     assert admission.arrive("x", 99, {"a": 2}) == Admitted("x", "a")

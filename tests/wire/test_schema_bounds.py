@@ -1,5 +1,6 @@
 """Which schemas are refused before anything is done with them, and that ordinary ones are not."""
 
+import json
 from typing import Any
 
 import pytest
@@ -64,7 +65,31 @@ def test_a_schema_that_could_not_be_finished_is_refused_by_its_bound(schema: obj
     assert reason in (complaint(schema) or "")
 
 
-def test_references_into_nowhere_and_in_circles_are_no_trouble() -> None:
+def test_references_in_circles_are_no_trouble() -> None:
     circle = {"$ref": "#/$defs/a", "$defs": {"a": {"items": {"$ref": "#/$defs/b"}}, "b": {"$ref": "#/$defs/a"}}}
     assert complaint(circle) is None
-    assert complaint({"$ref": "#/nowhere/0/1", "allOf": [{"$ref": "other.json"}, {"$ref": 5}]}) is None
+    assert complaint({"$ref": "#", "properties": {"$ref": {"type": "string"}}}) is None
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#/nowhere/0/1"},
+        {"allOf": [{"$ref": "other.json"}]},
+        {"$ref": "#anchor", "$defs": {"a": {"$anchor": "anchor"}}},
+        {"$dynamicRef": "#/$defs/a", "$defs": {"a": {}}},
+        {"$recursiveRef": "#"},
+        {"$defs": {"a": {"$id": "http://x/a"}}},
+    ],
+)
+def test_a_reference_that_cannot_be_counted_is_refused(schema: object) -> None:
+    assert complaint(schema) is not None
+
+
+def test_doubling_is_seen_however_it_is_spelt_and_with_ways_back() -> None:
+    spelt = json.loads(json.dumps(doubling(30)).replace("#/$defs", "#/%24defs"))
+    assert "written out" in (complaint(spelt) or "")
+    back = doubling(30)
+    for step in back["$defs"].values():
+        step.setdefault("allOf", []).insert(0, {"$ref": "#/$defs/d0"})
+    assert "written out" in (complaint(back) or "")

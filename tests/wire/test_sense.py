@@ -22,6 +22,8 @@ TOOL = {"type": "function", "function": {"name": "get"}}
         {"tool_choice": "none"},
         {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}},
         {"service_tier": "auto", "verbosity": None},
+        {"prompt": ["x"] * 64, "n": 2},
+        {"prompt": [1] * 5000, "n": 128},
     ],
 )
 def test_what_makes_sense_passes(body: dict[str, Any]) -> None:
@@ -43,6 +45,8 @@ def test_what_makes_sense_passes(body: dict[str, Any]) -> None:
         ),
         ({"response_format": {"type": "json_schema"}}, "response_format.json_schema.schema", "missing_field"),
         ({"service_tier": 5}, "service_tier", "invalid_type"),
+        ({"prompt": ["x"] * 129}, "prompt", "invalid_value"),
+        ({"prompt": [[1]] * 65, "n": 2}, "prompt", "invalid_value"),
     ],
 )
 def test_a_contradiction_is_told_by_its_field(body: dict[str, Any], field: str, code: str) -> None:

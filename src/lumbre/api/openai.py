@@ -42,6 +42,7 @@ class Inference:
         try:
             try:
                 call = await self._read(decision, scope, receive)
+                self._gateway.refuse_if_draining()
             except LumbreError as error:
                 self._gateway.records.turned_away(decision, self._endpoint, error)
                 raise

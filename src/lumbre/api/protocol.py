@@ -185,6 +185,8 @@ class Protocol(HttpToolsProtocol):
         if self._in_head:
             message = f"the request's head was not whole within {self.head_s:g} s"
             self._refuse(CallerError(message, status=408, code="head_timeout"))
+        elif self.transport.get_write_buffer_size():
+            self.transport.abort()
         else:
             self.transport.close()
 

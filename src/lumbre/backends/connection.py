@@ -16,6 +16,9 @@ _HEAD_LIMIT_BYTES = 64 * 1024
 _BUFFER_LIMIT_BYTES = 256 * 1024
 """Unread bytes at which the connection stops reading, so that a slow client slows its engine and not our memory."""
 
+_ONE_WRITE_BYTES = 64 * 1024
+"""A body up to here is copied behind its head, so that both leave in one packet."""
+
 _BODILESS = (204, 304)
 
 
@@ -59,7 +62,12 @@ class Connection(asyncio.Protocol):
         self._begin()
         if self._transport is None or self._lost:
             raise NoConnection("the upstream closed its connection before anything was sent")
-        self._transport.writelines((head, body))
+        # Not `writelines`: of an empty part asyncio's own keeps a piece that it can never send, and then never closes.
+        if len(body) <= _ONE_WRITE_BYTES:
+            self._transport.write(head + body)
+        else:
+            self._transport.write(head)
+            self._transport.write(body)
 
     async def wait_head(self) -> None:
         """Wait until `status` and `headers` are there.
@@ -156,12 +164,6 @@ class Connection(asyncio.Protocol):
         self._on_lost(self)
 
     # httptools' callbacks. It goes on to a second response that came in the same read; that one is nobody's.
-
-    def on_status(self, _reason: bytes) -> None:
-        """The status line came."""
-        if self.complete:
-            return
-        self.status = self._parser.get_status_code()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header came."""

@@ -22,7 +22,7 @@ class UpOptions:
         ask: a first question, sent when the gateway is ready.
         new_key: make a new key and show it once.
         use: an engine that already runs, by its kind (`ollama`), or `embedded`, without being asked.
-        yes: answer questions with yes.
+        yes: ask nothing, and keep to the settings.
         lang: the language of texts.
     """
 

@@ -34,8 +34,8 @@ class Refused:
 @dataclass(frozen=True)
 class _Ticket:
     request: str
-    weight: int
-    upstreams: frozenset[str]
+    weights: Mapping[str, int]
+    """What it fills on each upstream that may run it."""
 
 
 class Admission:
@@ -68,7 +68,7 @@ class Admission:
 
     def waiting_for(self, upstream: str) -> int:
         """How many of the waiting could run on an upstream."""
-        return sum(1 for ticket in self._line.values() if upstream in ticket.upstreams)
+        return sum(1 for ticket in self._line.values() if upstream in ticket.weights)
 
     def resize(self, upstream: str, slots: int) -> list[Admitted]:
         """Set how many slots an upstream has now (0: it takes nothing for the moment); return who may start."""
@@ -80,10 +80,10 @@ class Admission:
 
         Args:
             request: its id, not seen before.
-            weight: the slots it wants at once; more than an upstream has ever is clamped to all of it.
+            weight: the slots it wants at once; more than an upstream ever has is all that this one has.
             upstreams: those that may run it, each with the most slots it has when it is well.
         """
-        ticket = _Ticket(request, min(weight, max(upstreams.values(), default=1)), frozenset(upstreams))
+        ticket = _Ticket(request, {name: min(weight, full) for name, full in upstreams.items()})
         self._line[request] = ticket
         for admitted in self._advance():
             if admitted.request == request:
@@ -105,17 +105,17 @@ class Admission:
         for ticket in tuple(self._line.values()):
             fits = [
                 name
-                for name in ticket.upstreams - kept
-                if taken.get(name, 0) + ticket.weight <= self._slots.get(name, 0)
+                for name, weight in ticket.weights.items()
+                if name not in kept and taken.get(name, 0) + weight <= self._slots.get(name, 0)
             ]
             if not fits:
-                kept |= ticket.upstreams
+                kept.update(ticket.weights)
                 continue
             upstream = min(fits, key=lambda name: (taken[name], self._last_turn.get(name, 0), name))
             self._turn += 1
             self._last_turn[upstream] = self._turn
-            taken[upstream] += ticket.weight
+            taken[upstream] += ticket.weights[upstream]
             del self._line[ticket.request]
-            self._running[ticket.request] = (upstream, ticket.weight)
+            self._running[ticket.request] = (upstream, ticket.weights[upstream])
             started.append(Admitted(ticket.request, upstream))
         return started

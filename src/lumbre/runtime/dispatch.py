@@ -93,13 +93,16 @@ class Dispatcher:
         record = Record(call.decision, call.endpoint, call.stream, self._clock())
         try:
             await self._answer(call, client, record)
+            record.outcome = record.outcome or "ok"
         except LumbreError as error:
             record.status = record.status or error.status
             record.outcome = error.code
             record.param = error.param
             raise
         except asyncio.CancelledError as error:
-            if not record.finished:
+            if record.finished:
+                record.outcome = record.outcome or "ok"
+            else:
                 record.outcome = str(error.args[0]) if error.args else "client_gone"
             raise
         finally:

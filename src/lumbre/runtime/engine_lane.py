@@ -65,7 +65,8 @@ class EngineLane:
             try:
                 catalogue = await read_catalogue(self._outbound, lane.address, timeout_s=_ASK_TIMEOUT_S)
             except UpstreamError as error:
-                lane.health = Health(HealthState.STARTING, reason=error.message)
+                if status is self._status:
+                    lane.health = Health(HealthState.STARTING, reason=error.message)
                 await asyncio.sleep(_LOOK_AGAIN_S)
                 continue
             if status is self._status:

@@ -92,15 +92,18 @@ class Gateway:
         """An id for a request that has just arrived."""
         return decision_id(secrets.token_bytes(12))
 
-    @contextmanager
-    def answering(self, decision: str, task: "asyncio.Task[object]") -> Iterator[None]:
-        """Count an answer while it is being made.
+    def refuse_if_draining(self) -> None:
+        """Ask this in the moment before an answer is begun.
 
         Raises:
             CapacityError: 503 `draining`; the gateway takes nothing new.
         """
         if self.draining:
             raise CapacityError("the gateway is stopping and takes no new work", code="draining", retry_after_s=5)
+
+    @contextmanager
+    def answering(self, decision: str, task: "asyncio.Task[object]") -> Iterator[None]:
+        """Count an answer while it is being made. There is no wait between `refuse_if_draining` and this."""
         self._answers[decision] = task
         self._idle.clear()
         try:

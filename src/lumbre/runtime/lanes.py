@@ -62,8 +62,8 @@ async def read_catalogue(outbound: Outbound, address: Address, timeout_s: float 
     """Ask an upstream for its models.
 
     Raises:
-        UpstreamError: it does not answer, refuses the key, or answers 5xx. A server that has no model list (404) is
-            taken to serve what it is configured for.
+        UpstreamError: it does not answer, refuses the key, or answers 5xx. A server that answers otherwise and
+            has no model list is taken to serve what it is configured for.
     """
     status, server, document = await outbound.get(address, "/models", timeout_s)
     if status in (401, 403):

@@ -70,7 +70,7 @@ async def send_whole(passage: Passage, status: int, body: bytes, headers: Iterab
     passage.record.status = status
     head = [*headers, ("content-length", str(len(body))), *passage.headers]
     passage.record.finished = True
-    await passage.client.head(status, head)
+    await within_total(passage, passage.client.head(status, head))
     await within_total(passage, passage.client.piece(body))
     await within_total(passage, passage.client.end())
 

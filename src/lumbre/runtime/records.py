@@ -36,7 +36,7 @@ class Record:
     model: str = ""
     node: str = ""
     status: int = 0
-    outcome: str = "ok"
+    outcome: str = ""
     reason: str = ""
     param: str | None = None
     finished: bool = False
@@ -82,7 +82,9 @@ class Records:
         waiting.set_function(lambda: float(tier.waiting))
 
     def write(self, record: Record) -> None:
-        """The request has ended."""
+        """The request has ended; one that nobody gave an outcome met a fault of ours."""
+        if not record.outcome:
+            record.outcome, record.status = "internal", record.status or 500
         self._requests.labels(record.endpoint, record.node, str(record.status), record.outcome).inc()
         if record.node:
             estimated = str(record.usage.estimated).lower()

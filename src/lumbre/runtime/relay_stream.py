@@ -53,7 +53,7 @@ async def relay_stream(passage: Passage, opening: Coroutine[Any, Any, Exchange])
 
 async def _opened(passage: Passage, opening: Coroutine[Any, Any, Exchange], countdown: Countdown) -> Exchange:
     room = TaskRoom()
-    task = room.spawn(opening, name=f"open {passage.record.decision}")
+    task = room.spawn(_outcome(opening), name=f"open {passage.record.decision}")
     try:
         while not task.done():
             wait_s = max(countdown.next_at() - passage.clock(), 0)
@@ -62,12 +62,22 @@ async def _opened(passage: Passage, opening: Coroutine[Any, Any, Exchange], coun
                 await _nothing_came(passage, countdown)
     except BaseException:
         await room.close()
-        if not task.cancelled() and task.exception() is None:
-            task.result().close()  # the header came in the very moment we gave up
+        if not task.cancelled() and task.exception() is None and isinstance(late := task.result(), Exchange):
+            late.close()  # the header came in the very moment we gave up
         raise
-    exchange = task.result()
+    outcome = task.result()
+    if isinstance(outcome, UpstreamError):
+        raise outcome
     passage.record.mark("header", passage.clock())
-    return exchange
+    return outcome
+
+
+async def _outcome(opening: Coroutine[Any, Any, Exchange]) -> Exchange | UpstreamError:
+    """What came of an opening. That an upstream fails is a value: the client is told, and no task is at fault."""
+    try:
+        return await opening
+    except UpstreamError as error:
+        return error
 
 
 async def _nothing_came(passage: Passage, countdown: Countdown) -> None:
@@ -84,7 +94,7 @@ async def _begin(passage: Passage, upstream: Headers) -> None:
     if not passage.client.started:
         passage.record.status = 200
         extra = [(name, value) for name, value in upstream if name != "content-type"]
-        await passage.client.head(200, [*_HEADERS, *extra, *passage.headers])
+        await within_total(passage, passage.client.head(200, [*_HEADERS, *extra, *passage.headers]))
 
 
 class _StreamRelay:

@@ -16,9 +16,6 @@ class TaskRoom:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    def __len__(self) -> int:
-        return len(self._tasks)
-
     def spawn(self, coroutine: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
         """Start a task under a name; if it fails, the log says so."""
         task = asyncio.create_task(coroutine, name=name)

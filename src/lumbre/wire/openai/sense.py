@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lumbre.core.errors import CallerError
+from lumbre.wire.openai.story import MOST_CHOICES
 
 Body = Mapping[str, Any]
 
@@ -27,6 +28,10 @@ def _faults(body: Body) -> Iterator[tuple[str, str, str]]:
     for field in _TEXT_FIELDS:
         if not isinstance(body.get(field), str | None):
             yield field, "invalid_type", "input should be a string"
+    prompt = body.get("prompt")
+    prompts = len(prompt) if isinstance(prompt, list) and prompt and isinstance(prompt[0], str | list) else 1
+    if prompts * (body.get("n") or 1) > MOST_CHOICES:
+        yield "prompt" if prompts > 1 else "n", "invalid_value", f"more than {MOST_CHOICES} answers to one request"
     yield from _part_faults(body)
     yield from _tool_faults(body)
     wanted = body.get("response_format") or {}
