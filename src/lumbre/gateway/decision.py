@@ -117,7 +117,7 @@ def _refuse_strict_json(tier: str | None, hints: Hints) -> None:
             code="affinity_conflict",
         )
     raise CapacityError(
-        "strict JSON needs tier B, and none is configured. Two ways out: a node under [[tier_b.nodes]] (which this version "
-        "does not have yet), or [tier_a] strict_json = true if tier A's model is up to it",
+        "strict JSON needs tier B, and none is configured. Two ways out: a node under [[tier_b.nodes]] (which this "
+        "version does not have yet), or [tier_a] strict_json = true if tier A's model is up to it",
         code="strict_json_needs_b",
     )
