@@ -169,7 +169,7 @@ def test_an_order_survives_the_way_to_the_child() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "has_gpu", "given"), [(0, False, 96), (0, True, 1024), (33, False, 33), (33, True, 33)]
+    ("asked", "has_gpu", "given"), [(0, False, 64), (0, True, 1024), (33, False, 33), (33, True, 33)]
 )
 def test_batches_are_small_on_a_cpu_unless_the_settings_say(asked: int, has_gpu: bool, given: int) -> None:
     params = engine_params(order(Path("x"), batch_tokens=asked), has_gpu=has_gpu)

@@ -28,7 +28,7 @@ WEATHER: ChatCompletionToolParam = {
 
 def test_a_question_gets_a_sensible_answer_with_its_usage(client: OpenAI) -> None:
     reply = client.chat.completions.create(model="auto", messages=QUESTION, **GREEDY)
-    assert "sky" in (reply.choices[0].message.content or "").lower() or "light" in str(reply)
+    assert "light" in (reply.choices[0].message.content or "")
     assert reply.choices[0].finish_reason == "length"
     assert reply.model == MODEL
     assert reply.object == "chat.completion"
@@ -57,7 +57,9 @@ def test_a_stream_tells_the_same_story_as_the_single_reply(client: OpenAI) -> No
 
 def test_usage_comes_in_a_stream_only_when_it_is_asked_for(client: OpenAI) -> None:
     with client.chat.completions.create(model=MODEL, messages=QUESTION, stream=True, **GREEDY) as stream:
-        assert all(chunk.usage is None for chunk in stream)
+        chunks = list(stream)
+    assert len(chunks) > 1
+    assert all(chunk.usage is None for chunk in chunks)
 
 
 def test_the_async_client_streams_several_answers_at_once(embedded: EmbeddedGateway) -> None:
@@ -71,7 +73,9 @@ def test_the_async_client_streams_several_answers_at_once(embedded: EmbeddedGate
         async with AsyncOpenAI(base_url=f"{embedded.url}/v1", api_key="none", max_retries=0) as client:
             return await asyncio.gather(*(ask(client, seed) for seed in range(5)))
 
-    assert all(asyncio.run(ask_all()))
+    answers = asyncio.run(ask_all())
+    assert len(answers) == 5
+    assert all(answers)
 
 
 def test_the_same_seed_gives_the_same_answer(client: OpenAI) -> None:
@@ -162,6 +166,7 @@ def test_the_same_in_a_stream_is_an_error_event(client: OpenAI) -> None:
     chunks: list[ChatCompletionChunk] = []
     with pytest.raises(openai.APIError, match="required"):
         chunks.extend(stream)
+    assert chunks
     assert not any(choice.finish_reason for chunk in chunks for choice in chunk.choices)
 
 

@@ -22,7 +22,7 @@ from lumbre.backends.guard import die_with_parent
 
 HOST_CACHE_MIB = 512
 """Memory for prompts that lost their slot. llama.cpp takes 8192 unasked, more than many can spare."""
-CPU_BATCH_TOKENS = 96
+CPU_BATCH_TOKENS = 64
 GPU_BATCH_TOKENS = 1024
 """A cancelled prompt is noticed only between batches: small ones where a batch takes long."""
 

@@ -5,7 +5,6 @@ from lumbre.core.errors import LumbreError, OperatorError
 OK = 0
 FAILED = 1
 USAGE = 2
-SETTINGS = 3
 UNREACHABLE = 4
 NO_ROUTE = 5
 INTERRUPTED = 130

@@ -63,7 +63,7 @@ class TierASection(Section):
     threads: int = Field(default=0, ge=0, le=1024)
     """0: the physical cores."""
     batch_tokens: int = Field(default=0, ge=0, le=8192)
-    """Prompt tokens per step; a cancelled prompt stops after the step it is in. 0: 96 on a CPU, 1024 with a GPU."""
+    """Prompt tokens per step; a cancelled prompt stops after the step it is in. 0: 64 on a CPU, 1024 with a GPU."""
     boot_timeout_s: Seconds = 120
     strict_json: bool = False
     command: tuple[str, ...] = ()

@@ -101,11 +101,5 @@ def process_environment() -> Environ:
     return os.environ
 
 
-def plain_output(environ: Environ | None = None) -> bool:
-    """Whether colour is unwanted: NO_COLOR is set, or the terminal is a dumb one."""
-    env = os.environ if environ is None else environ
-    return bool(env.get("NO_COLOR")) or env.get("TERM") == "dumb"
-
-
 def _flag(name: str) -> str:
     return "--" + name.rpartition(".")[2].replace("_", "-")
