@@ -25,6 +25,7 @@ def test_a_running_answer_is_finished_and_new_work_refused(
         with gateway.chat() as refused:
             assert (refused.status, refused.error()["code"]) == (503, "draining")
             assert int(refused.header("retry-after") or 0) >= 1
+        assert gateway.metric("lumbre_requests_total", outcome="draining", status="503") == 1
         with gateway.get("/readyz") as call:
             assert (call.status, call.json()["ready"]) == (503, False)
         with gateway.get("/healthz") as call:

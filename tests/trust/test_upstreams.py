@@ -21,6 +21,9 @@ def test_an_engine_that_is_not_there_is_an_engine_failure(open_gateway: Opener, 
         gateway = open_gateway(upstreams={"lost": lost.url}, breaker={"probe_s": 60}).ready()
     with gateway.chat() as call:
         assert (call.status, call.error()["code"]) == (502, "engine_failed")
+    with gateway.chat({"stream": True}) as call:
+        assert (call.status, call.error()["code"]) == (502, "engine_failed")
+    assert gateway.stderr == ""
 
 
 def test_an_engine_that_fails_its_probes_gets_no_work_until_it_is_back(open_gateway: Opener, tmp_path: Path) -> None:
@@ -81,3 +84,18 @@ def test_a_request_that_an_engine_has_begun_to_answer_is_never_sent_twice(
         with gateway.chat({"stream": stream, "rogue": {"id": f"{name}-{stream}", "do": "cut"}}) as call:
             call.response.read()
     assert rogue.log()["seen"] + second.log()["seen"] == 2
+
+
+def test_a_request_that_finds_one_upstream_gone_is_served_by_another(
+    open_gateway: Opener, rogue: RogueProcess, tmp_path: Path
+) -> None:
+    """Nothing had been sent to the one that is gone, so no caller need know of it."""
+    with RogueProcess(tmp_path) as lost:
+        gateway = open_gateway(upstreams={"lost": lost.url, "well": rogue.url}, breaker={"probe_s": 60}).ready()
+        poll(lambda: [one["state"] for one in gateway.tier_a()["upstreams"]] == ["ready", "ready"])
+    for stream in (False, True, False, True):
+        with gateway.chat({"stream": stream}) as call:
+            assert call.status == 200
+            assert call.header("x-lumbre-node") == "well"
+            call.read()
+    assert gateway.stderr == ""
