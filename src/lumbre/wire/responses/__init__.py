@@ -1,0 +1,1 @@
+"""OpenAI's Responses API as words, told to engines that speak chat completions. Pure."""
