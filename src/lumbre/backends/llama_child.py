@@ -25,6 +25,9 @@ HOST_CACHE_MIB = 512
 CPU_BATCH_TOKENS = 64
 GPU_BATCH_TOKENS = 1024
 """A cancelled prompt is noticed only between batches: small ones where a batch takes long."""
+_CONTEXT_STEP_TOKENS = 256
+_METADATA_BYTES = 16 * 1024 * 1024
+"""As far as a model's file is searched for what it says of itself; vocabularies stand there too."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class Order:
         threads: 0: the physical cores this process may use.
         batch_tokens: prompt tokens a step; 0: by the devices.
         api_key: what callers have to show.
+        embedding: it is there to make embeddings.
     """
 
     model_path: str
@@ -48,6 +52,7 @@ class Order:
     threads: int
     batch_tokens: int
     api_key: str
+    embedding: bool
 
     @classmethod
     def parse(cls, line: str) -> "Order":
@@ -82,6 +87,15 @@ def check_model(path: Path) -> None:
         raise BootError(f"{path} is not a GGUF model file")
 
 
+def pools_itself(path: Path) -> bool:
+    """Whether a model's file says how its tokens become one vector: models that are made for embeddings do."""
+    try:
+        with path.open("rb") as file:
+            return b".pooling_type" in file.read(_METADATA_BYTES)
+    except OSError:
+        return False
+
+
 def engine_params(order: Order, *, has_gpu: bool) -> Any:
     """The engine's parameters for an order; whatever would let somebody go round the gateway is off."""
     import xllamacpp  # type: ignore[import-untyped, unused-ignore]
@@ -96,6 +110,8 @@ def engine_params(order: Order, *, has_gpu: bool) -> Any:
     batch_tokens = order.batch_tokens or (GPU_BATCH_TOKENS if has_gpu else CPU_BATCH_TOKENS)
     params.n_batch = params.n_ubatch = batch_tokens
     params.cache_ram_mib = HOST_CACHE_MIB
+    if order.embedding:
+        _embed(params, order)
     params.hostnames = ["127.0.0.1"]
     params.port = 0
     params.api_keys = [order.api_key]
@@ -108,6 +124,18 @@ def engine_params(order: Order, *, has_gpu: bool) -> Any:
     params.offline = True
     params.verbosity = 2  # warnings and errors: at 3 every request writes into a log that only a start trims
     return params
+
+
+def _embed(params: Any, order: Order) -> None:
+    """A text is embedded in one step, however long it is; there is nothing to keep for a next one."""
+    import xllamacpp  # type: ignore[import-untyped, unused-ignore]
+
+    params.embedding = True
+    # llama.cpp rounds the context up, and says so; a text that fits it must fit the step.
+    params.n_batch = params.n_ubatch = -(-order.context_tokens // _CONTEXT_STEP_TOKENS) * _CONTEXT_STEP_TOKENS
+    params.cache_ram_mib = 0
+    if not pools_itself(Path(order.model_path)):
+        params.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
 
 
 def load(order: Order) -> tuple[Any, dict[str, object]]:

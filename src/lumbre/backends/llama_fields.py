@@ -21,7 +21,7 @@ CHAT: Sequence[Refusal] = (
     when("store", given, "nothing is stored here"),
     when("service_tier", lambda v: v in ("flex", "scale", "priority"), "there is one tier of service here"),
     when("verbosity", lambda v: v in ("low", "high"), "the engine has no such control; ask for it in the prompt"),
-    when_part(lambda kind: kind not in ("text", "refusal"), "this model takes text only"),
+    when_part(lambda kind: kind not in ("text", "refusal", "image_url"), "it is given text and images only"),
     when_tool(lambda kind: kind != "function", "the engine takes tools of the type `function`"),
 )
 """`/v1/chat/completions`."""
@@ -38,3 +38,8 @@ COMPLETION: Sequence[Refusal] = (
     ),
 )
 """`/v1/completions`."""
+
+EMBEDDINGS: Sequence[Refusal] = (
+    when("dimensions", given, "its vectors have the length that the model gives them; leave `dimensions` out"),
+)
+"""`/v1/embeddings`."""

@@ -2,11 +2,21 @@
 one by what
 an upstream says of itself."""
 
-from collections.abc import Mapping, Sequence
+import enum
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from lumbre.backends import llama_fields
 from lumbre.wire.openai.fields import Refusal
+
+
+class Counting(enum.Enum):
+    """How an engine is asked for the tokens of a prompt."""
+
+    NONE = "none"
+    LLAMA_CPP = "llama_cpp"
+    VLLM = "vllm"
 
 
 @dataclass(frozen=True)
@@ -22,6 +32,10 @@ class Traits:
         takes_named_choice: `tool_choice` may name a tool.
         sends_nulls: between the answers to several prompts its stream has events of the data `null`, which say nothing
             and which clients do not expect.
+        messages: it speaks Anthropic's API itself, at `/messages`.
+        tells: where it says what its models can do: in its model list alone, at llama.cpp's `/props`, LM Studio's
+            `/api/v0/models` or Ollama's `/api/show`.
+        counting: how it counts the tokens of a prompt without answering it.
         refusals: for each endpoint, the published fields it cannot honour.
     """
 
@@ -31,6 +45,9 @@ class Traits:
     reports_progress: bool = False
     takes_named_choice: bool = True
     sends_nulls: bool = False
+    messages: bool = False
+    tells: Literal["models", "props", "api_v0", "show"] = "models"
+    counting: Counting = Counting.NONE
     refusals: Mapping[str, Sequence[Refusal]] = field(default_factory=dict)
 
 
@@ -42,14 +59,27 @@ LLAMA_CPP = Traits(
     reports_progress=True,
     takes_named_choice=False,
     sends_nulls=True,
-    refusals={"/chat/completions": llama_fields.CHAT, "/completions": llama_fields.COMPLETION},
+    messages=True,
+    tells="props",
+    counting=Counting.LLAMA_CPP,
+    refusals={
+        "/chat/completions": llama_fields.CHAT,
+        "/completions": llama_fields.COMPLETION,
+        "/embeddings": llama_fields.EMBEDDINGS,
+    },
 )
+VLLM = Traits("vLLM", counting=Counting.VLLM)
+LM_STUDIO = Traits("LM Studio", tells="api_v0")
+OLLAMA = Traits("Ollama", tells="show")
 
-_BY_OWNER = {"llamacpp": LLAMA_CPP}
+_BY_OWNER = {"llamacpp": LLAMA_CPP, "vllm": VLLM, "organization_owner": LM_STUDIO, "library": OLLAMA}
 
 
-def traits_of(owner: str | None, server: str | None) -> Traits:
-    """Tell an engine's kind from `owned_by` in its model list, or its Server header."""
+def traits_of(owners: Iterable[str], server: str | None) -> Traits:
+    """Tell an engine's kind from the `owned_by` of the models in its list, or its Server header.
+
+    An Ollama that holds only models of other publishers is not known by their names; it is then like any other.
+    """
     if server is not None and server.startswith("llama.cpp"):
         return LLAMA_CPP
-    return _BY_OWNER.get(owner or "", UNKNOWN)
+    return next((_BY_OWNER[owner] for owner in owners if owner in _BY_OWNER), UNKNOWN)

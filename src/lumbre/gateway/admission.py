@@ -5,7 +5,7 @@ both, so nobody starves behind a stream of small ones. Everything is keyed by th
 leaving without having come, changes nothing and no counter can go below zero.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 
@@ -49,6 +49,7 @@ class Admission:
         self._max_waiting = max_waiting
         self._slots: dict[str, int] = {}
         self._running: dict[str, tuple[str, int]] = {}
+        self._taken: dict[str, int] = {}
         self._line: dict[str, _Ticket] = {}
         self._turn = 0
         self._last_turn: dict[str, int] = {}
@@ -64,7 +65,7 @@ class Admission:
 
     def held(self, upstream: str) -> int:
         """How many of an upstream's slots are taken."""
-        return sum(weight for name, weight in self._running.values() if name == upstream)
+        return self._taken.get(upstream, 0)
 
     def waiting_for(self, upstream: str) -> int:
         """How many of the waiting could run on an upstream."""
@@ -84,6 +85,10 @@ class Admission:
             upstreams: those that may run it, each with the most slots it has when it is well.
         """
         ticket = _Ticket(request, {name: min(weight, full) for name, full in upstreams.items()})
+        if not self._line:  # nobody to be fair to
+            upstream = self._free(ticket, ())
+            if upstream is not None:
+                return self._start(ticket, upstream)
         self._line[request] = ticket
         for admitted in self._advance():
             if admitted.request == request:
@@ -95,27 +100,42 @@ class Admission:
 
     def leave(self, request: str) -> list[Admitted]:
         """A request ends, gives up waiting or is gone; return who may start in its place."""
-        was_here = self._line.pop(request, None) or self._running.pop(request, None)
-        return self._advance() if was_here else []
+        if (ran := self._running.pop(request, None)) is not None:
+            upstream, weight = ran
+            self._taken[upstream] -= weight
+        elif self._line.pop(request, None) is None:
+            return []
+        return self._advance()
 
     def _advance(self) -> list[Admitted]:
+        if not self._line:
+            return []
         started = []
-        taken = {name: self.held(name) for name in self._slots}
         kept: set[str] = set()
         for ticket in tuple(self._line.values()):
-            fits = [
-                name
-                for name, weight in ticket.weights.items()
-                if name not in kept and taken.get(name, 0) + weight <= self._slots.get(name, 0)
-            ]
-            if not fits:
+            upstream = self._free(ticket, kept)
+            if upstream is None:
                 kept.update(ticket.weights)
                 continue
-            upstream = min(fits, key=lambda name: (taken[name], self._last_turn.get(name, 0), name))
-            self._turn += 1
-            self._last_turn[upstream] = self._turn
-            taken[upstream] += ticket.weights[upstream]
             del self._line[ticket.request]
-            self._running[ticket.request] = (upstream, ticket.weights[upstream])
-            started.append(Admitted(ticket.request, upstream))
+            started.append(self._start(ticket, upstream))
         return started
+
+    def _free(self, ticket: _Ticket, kept: Collection[str]) -> str | None:
+        """The upstream that can run a ticket now, the least busy first; among equals whose turn is longest ago."""
+        fits = [
+            name
+            for name, weight in ticket.weights.items()
+            if name not in kept and self._taken.get(name, 0) + weight <= self._slots.get(name, 0)
+        ]
+        if len(fits) < 2:
+            return fits[0] if fits else None
+        return min(fits, key=lambda name: (self._taken.get(name, 0), self._last_turn.get(name, 0), name))
+
+    def _start(self, ticket: _Ticket, upstream: str) -> Admitted:
+        weight = ticket.weights[upstream]
+        self._turn += 1
+        self._last_turn[upstream] = self._turn
+        self._taken[upstream] = self._taken.get(upstream, 0) + weight
+        self._running[ticket.request] = (upstream, weight)
+        return Admitted(ticket.request, upstream)

@@ -8,16 +8,23 @@ from dataclasses import dataclass
 
 from lumbre.core.errors import CallerError, CapacityError
 from lumbre.core.quoting import quoted
+from lumbre.gateway.aliases import TIERS, Asked
 from lumbre.gateway.hints import MODEL_TIERS, Hints
 
 
 @dataclass(frozen=True)
 class Question:
-    """What the decision has to know of a request."""
+    """What the decision has to know of a request.
+
+    Attributes:
+        model: the name to decide by, such as `Asked.model`.
+        asked: what the caller's name stands for; None: it stands for itself.
+    """
 
     model: str
     hints: Hints
     strict_json: bool
+    asked: Asked | None = None
 
 
 @dataclass(frozen=True)
@@ -66,42 +73,79 @@ def decide(question: Question, facts: Facts) -> Decision:
     wanted = tier or hints.affinity
     if wanted in ("B", "C"):
         raise CapacityError(f"tier {wanted} is not configured on this gateway; only tier A is", valid=("A",))
+    return Decision("A", named, _reason(question, tier, named))
+
+
+def _reason(question: Question, tier: str | None, named: str | None) -> str:
     if named is not None:
-        return Decision("A", named, f"tier A serves the model {named!r}")
-    return Decision("A", None, "tier A was asked for" if tier else "balanced: tier A is the only tier")
+        reason = f"tier A serves the model {named!r}"
+    else:
+        reason = "tier A was asked for" if tier else "balanced: tier A is the only tier"
+    asked = question.asked
+    return reason if asked is None or asked.alias is None else f"{reason}; asked for as {asked.told}"
 
 
 def unknown_model(model: str, models: tuple[str, ...]) -> CallerError:
     """The 404 for a model that nobody serves, with the names that can be asked for."""
+    return _not_found(f"no model {quoted(model)} here", models)
+
+
+def _not_found(what: str, models: tuple[str, ...]) -> CallerError:
     valid = ("auto", "tier-a", *models)
-    message = f"no model {quoted(model)} here; there are: {', '.join(valid)}"
+    message = f"{what}; there are: {', '.join(valid)}. [models.alias] can give other names to them"
     return CallerError(message, status=404, code="model_not_found", param="model", valid=valid)
 
 
 def _asked_tier(question: Question, facts: Facts) -> tuple[str | None, str | None]:
+    """The tier that is asked for outright, and the model."""
+    asked = question.asked or Asked(question.model, question.model)
+    if asked.by_tier:
+        return _tier_of_table(asked, question.hints, facts)
     hints, model = question.hints, question.model
     if model not in MODEL_TIERS:
         if model not in facts.models:
-            raise _unknown(model, facts)
+            raise _unknown(model, asked, facts)
         if hints.tier in ("B", "C") or hints.label:
-            raise _disagree(f"the model {quoted(model)} is tier A's, and the hint asks for another tier")
+            raise _disagree(f"{asked.told} is tier A's, and the hint asks for another tier")
         return "A", model
     tier, label = MODEL_TIERS[model]
     if tier is not None and hints.tier not in (None, tier):
-        raise _disagree(f"the model name {model!r} asks for tier {tier}, the hint for {hints.tier}")
+        raise _disagree(f"{asked.told} asks for tier {tier}, the hint for {hints.tier}")
     if label is not None and hints.label not in (None, label):
-        raise _disagree(f"the model name {model!r} asks for the label {label}, the hint for {hints.label}")
-    asked = tier or hints.tier
-    if hints.label and asked not in (None, "B"):
-        raise _disagree(f"tier {asked} has no labels, and the hint asks for {hints.label}")
-    return asked or ("B" if hints.label else None), None
+        raise _disagree(f"{asked.told} asks for the label {label}, the hint for {hints.label}")
+    return _hinted_tier(hints, tier), None
 
 
-def _unknown(model: str, facts: Facts) -> CallerError | CapacityError:
-    if facts.complete:
+def _tier_of_table(asked: Asked, hints: Hints, facts: Facts) -> tuple[str | None, str | None]:
+    """The same for an alias with a model for each tier: it names no tier, so hints may, and else the first has it."""
+    hinted = _hinted_tier(hints, None)
+    wanted = hinted or hints.affinity or next(tier for tier in TIERS if tier in asked.by_tier)
+    if wanted not in asked.by_tier:
+        raise _not_found(f"{asked.told} names no model for tier {wanted}", facts.models)
+    if wanted != "A":
+        return wanted, None
+    model = asked.by_tier["A"]
+    if model == "auto":
+        return hinted, None
+    if model not in facts.models:
+        raise _unknown(model, asked, facts)
+    return hinted, model
+
+
+def _hinted_tier(hints: Hints, named: str | None) -> str | None:
+    tier = named or hints.tier
+    if hints.label and tier not in (None, "B"):
+        raise _disagree(f"tier {tier} has no labels, and the hint asks for {hints.label}")
+    return tier or ("B" if hints.label else None)
+
+
+def _unknown(model: str, asked: Asked, facts: Facts) -> CallerError | CapacityError:
+    if not facts.complete:
+        message = f"no upstream that is up serves {quoted(model)}, and not all are up yet"
+        return CapacityError(message, retry_after_s=5)
+    if asked.alias is None:
         return unknown_model(model, facts.models)
-    message = f"no upstream that is up serves {quoted(model)}, and not all are up yet"
-    return CapacityError(message, retry_after_s=5)
+    return _not_found(f"{asked.told} stands for {quoted(model)}, which tier A does not serve", facts.models)
 
 
 def _disagree(message: str) -> CallerError:

@@ -48,6 +48,10 @@ class Hints:
     external: str | None = None
 
 
+NONE = Hints()
+_HEADERS = frozenset(f"x-lumbre-{name}" for name in VALUES)
+
+
 def read(headers: Mapping[str, str], lumbre: object) -> Hints:
     """Read the hints of one request.
 
@@ -58,6 +62,8 @@ def read(headers: Mapping[str, str], lumbre: object) -> Hints:
     Raises:
         CallerError: 400 `invalid_hint`, `unknown_tier` or `unknown_label`, with the valid values.
     """
+    if lumbre is None and _HEADERS.isdisjoint(headers):
+        return NONE
     if lumbre is not None and not isinstance(lumbre, dict):
         raise CallerError("`lumbre` is an object of hints", param="lumbre", code="invalid_hint")
     said = {name: _hint(name, headers.get(f"x-lumbre-{name}"), (lumbre or {}).get(name)) for name in VALUES}

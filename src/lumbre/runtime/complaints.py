@@ -6,8 +6,11 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-NOT_YET = frozenset({"tier_b", "tier_c", "flow", "memory", "mesh", "queue", "models.alias"})
+NOT_YET = frozenset({"tier_b", "tier_c", "flow", "memory", "mesh", "queue"})
 """Sections that the documents speak of and this version does not have."""
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+"""A key that TOML takes without quotes."""
 
 _KINDS = {
     "int_type": "whole",
@@ -30,6 +33,11 @@ _KINDS = {
     "greater_than": "more_than",
     "less_than": "less_than",
     "string_pattern_mismatch": "pattern",
+    "string_too_short": "not_empty",
+    "alias_target": "alias",
+    "alias_tier_name": "alias_tier_name",
+    "alias_tier": "alias_tier",
+    "alias_model": "alias_model",
     "url_type": "url",
     "url_parsing": "url",
     "url_scheme": "url",
@@ -51,6 +59,11 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "less_than": "found {found}, but it must be less than {lt}",
         "pattern": "found {found}, but it must match {pattern}",
         "url": 'found {found}, but it must be an address such as "http://127.0.0.1:8000/v1"',
+        "not_empty": "found {found}, but it must not be empty",
+        "alias": 'found {found}, but it must be a model, "auto", a tier, or a table such as {{ A = "a-model" }}',
+        "alias_tier_name": "found {found}, but there is no such tier; there are {names}",
+        "alias_tier": "there is no such tier; there are {tiers}",
+        "alias_model": 'found {found}, but it must be the name of a model, or "auto"',
         "missing": "is missing",
         "empty": "is empty; say a folder or leave it out",
         "other": "found {found}: {reason}",
@@ -82,6 +95,11 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "less_than": "hay {found}, pero tiene que ser menor que {lt}",
         "pattern": "hay {found}, pero tiene que cumplir {pattern}",
         "url": 'hay {found}, pero tiene que ser una dirección como "http://127.0.0.1:8000/v1"',
+        "not_empty": "hay {found}, pero no puede estar vacío",
+        "alias": 'hay {found}, pero tiene que ser un modelo, "auto", un nivel o una tabla como {{ A = "un-modelo" }}',
+        "alias_tier_name": "hay {found}, pero no existe ese nivel; existen {names}",
+        "alias_tier": "no existe ese nivel; existen {tiers}",
+        "alias_model": 'hay {found}, pero tiene que ser el nombre de un modelo, o "auto"',
         "missing": "falta",
         "empty": "está vacío; di una carpeta o quítalo",
         "other": "hay {found}: {reason}",
@@ -142,8 +160,12 @@ def shown(value: object) -> str:
 
 
 def dotted(path: Iterable[str | int]) -> str:
-    """A path as a person writes it: `tier_a.upstreams[0].id`."""
+    """A path as a person writes it: `tier_a.upstreams[0].id`, `models.alias."gpt-4*"`."""
     text = ""
     for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            name = part if _BARE.fullmatch(part) else json.dumps(part, ensure_ascii=False)
+            text += f".{name}" if text else name
     return text

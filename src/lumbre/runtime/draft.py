@@ -127,7 +127,10 @@ class Draft:
         """One of pydantic's errors as a line of text, with the number it is sorted by."""
         # A rule between the entries of a list is broken by one of them, and says which.
         within = error.get("ctx", {}).get("within", ())
-        location: KeyPath = (*error["loc"], *within)
+        loc = error["loc"]
+        if loc[-1:] == ("[key]",):  # pydantic's mark for a fault of the key itself
+            loc = loc[:-1]
+        location: KeyPath = (*loc, *within)
         error = {**error, "input": functools.reduce(lambda value, step: value[step], within, error["input"])}
         place = self._place(location, str(error["msg"]))
         number = place.rpartition(":")[2]
@@ -135,8 +138,9 @@ class Draft:
         return int(number) if number.isdigit() else 0, text
 
     def sources(self) -> dict[str, str]:
-        """Where each setting came from."""
-        return {f"{s}.{f}": self._places.get((s, f), "default") for s, f in self._fields()}
+        """Where each setting came from; an array of tables, where its first one stands."""
+        first = {key[:2]: place for key, place in reversed(self._places.items())}
+        return {f"{s}.{f}": first.get((s, f), "default") for s, f in self._fields()}
 
     def _complaint(self, location: KeyPath, error: Mapping[str, Any]) -> str:
         if error["type"] != "extra_forbidden":

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from lumbre.backends.upstream import Address, Outbound
 from lumbre.core.errors import UpstreamError
 from lumbre.gateway.health import Health, HealthState
+from lumbre.runtime.capability import CapabilityReader
 from lumbre.runtime.lanes import Changed, Lane, read_catalogue
 from lumbre.runtime.supervisor import EngineStatus
 from lumbre.runtime.tasks import TaskRoom
@@ -17,13 +18,14 @@ _WORTH_WAITING_S = 1.0
 
 
 class EngineLane:
-    """Writes one lane from its supervisor's reports. A lane that is `asked` from the start needs no model list."""
+    """Writes one lane from its supervisor's reports. A lane that is `asked` from the start keeps its models' names."""
 
     def __init__(self, lane: Lane, outbound: Outbound, on_change: Changed, tasks: TaskRoom) -> None:
         self._lane = lane
         self._outbound = outbound
         self._on_change = on_change
         self._tasks = tasks
+        self._reader = CapabilityReader(lane, outbound)
         self._status: EngineStatus | None = None
 
     def report(self, status: EngineStatus) -> None:
@@ -32,10 +34,8 @@ class EngineLane:
         lane = self._lane
         if status.phase == "ready" and status.address is not None:
             lane.address = Address(status.address.rstrip("/") + "/v1", status.api_key)
-            if lane.asked:
-                lane.health = Health(HealthState.READY)
-            else:
-                self._ask_later(status)
+            self._reader.forget()
+            self._ask_later(status)
         elif status.phase == "starting" or (status.phase == "backing_off" and status.retry_in_s <= _WORTH_WAITING_S):
             lane.address, lane.health = None, Health(HealthState.STARTING, reason=status.reason)
         else:
@@ -69,6 +69,7 @@ class EngineLane:
                     lane.health = Health(HealthState.STARTING, reason=error.message)
                 await asyncio.sleep(_LOOK_AGAIN_S)
                 continue
+            await self._reader.read(lane.address, catalogue)
             if status is self._status:
                 if not lane.asked:
                     lane.models, lane.traits = catalogue.models, catalogue.traits

@@ -2,13 +2,16 @@
 (a supervised engine, or a prober) writes it, the tier reads it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lumbre.backends.capability import of_model_list
 from lumbre.backends.traits import UNKNOWN, Traits, traits_of
 from lumbre.backends.upstream import Address, Outbound
 from lumbre.core.errors import UpstreamError
+from lumbre.gateway.capability import UNKNOWN as UNKNOWN_CAPABILITY
+from lumbre.gateway.capability import Capability
 from lumbre.gateway.health import Health
 
 MODELS_TIMEOUT_S = 5.0
@@ -25,6 +28,9 @@ class Lane:
         address: None while it is not up.
         asked: it has said what it serves, at least once, or need not be asked.
         settled: it has been looked at, well or not, so nobody has to wait for its first word.
+        said: what the settings say that it can do, whatever it says itself.
+        capabilities: what it can do with each model, by the model's name there, the settings' word over its own. A
+            model that is not in it can do what `said` says.
     """
 
     id: str
@@ -36,6 +42,23 @@ class Lane:
     traits: Traits = UNKNOWN
     asked: bool = False
     settled: bool = False
+    said: Capability = UNKNOWN_CAPABILITY
+    capabilities: Mapping[str, Capability] = field(default_factory=dict)
+
+    @property
+    def speaks_messages(self) -> bool:
+        """Whether it takes requests in Anthropic's API as they are."""
+        endpoints = self.said.endpoints
+        return self.traits.messages if endpoints is None else "messages" in endpoints
+
+    def learn(self, told: Mapping[str, Capability]) -> None:
+        """Take what the upstream says that it can do with each model, in place of what it said before."""
+        known = {model: self.said.over(capability) for model, capability in told.items()}
+        self.capabilities = {model: each for model, each in known.items() if each != UNKNOWN_CAPABILITY}
+
+    def capability(self, model: str | None) -> Capability:
+        """What it can do with a model (None: with its own choice)."""
+        return self.capabilities.get(self.target(model), self.said) if self.capabilities else self.said
 
     def serves(self, model: str | None) -> bool:
         """Whether it takes a request for this model (None: for any)."""
@@ -52,10 +75,15 @@ Changed = Callable[[Lane], None]
 
 @dataclass(frozen=True)
 class Catalogue:
-    """What an upstream says of itself."""
+    """What an upstream says of itself.
+
+    Attributes:
+        capabilities: as far as its list of models tells.
+    """
 
     models: tuple[str, ...]
     traits: Traits
+    capabilities: Mapping[str, Capability] = field(default_factory=dict)
 
 
 async def read_catalogue(outbound: Outbound, address: Address, timeout_s: float = MODELS_TIMEOUT_S) -> Catalogue:
@@ -71,9 +99,9 @@ async def read_catalogue(outbound: Outbound, address: Address, timeout_s: float 
     if status >= 500:
         raise UpstreamError(f"GET /models answers {status}")
     entries = _entries(document)
-    owner = next((entry["owned_by"] for entry in entries if isinstance(entry.get("owned_by"), str)), None)
+    owners = [entry["owned_by"] for entry in entries if isinstance(entry.get("owned_by"), str)]
     names = tuple(entry["id"] for entry in entries if isinstance(entry.get("id"), str))
-    return Catalogue(names, traits_of(owner, server))
+    return Catalogue(names, traits_of(owners, server), of_model_list(document))
 
 
 def _entries(document: object) -> list[dict[str, Any]]:

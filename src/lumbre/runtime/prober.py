@@ -1,13 +1,13 @@
-"""Watches one upstream that somebody else keeps running: probes it, reads its models, writes its lane. Driver; the
-verdict is
-`gateway.health`'s.
+"""Watches one upstream that somebody else keeps running: probes it, reads its models and what it can do, writes its
+lane. Driver; the verdict is `gateway.health`'s.
 """
 
 import asyncio
 
 from lumbre.backends.upstream import Address, Outbound
 from lumbre.core.errors import UpstreamError
-from lumbre.gateway.health import probed_badly, probed_well
+from lumbre.gateway.health import HealthState, probed_badly, probed_well
+from lumbre.runtime.capability import CapabilityReader
 from lumbre.runtime.lanes import Changed, Lane, read_catalogue
 
 
@@ -30,6 +30,7 @@ class Prober:
         self._on_change = on_change
         self._probe_s = probe_s
         self._failures = failures
+        self._reader = CapabilityReader(lane, outbound)
         self._hurry = asyncio.Event()
 
     async def run(self) -> None:
@@ -53,7 +54,11 @@ class Prober:
             catalogue = await read_catalogue(self._outbound, self._address, timeout_s=max(self._probe_s, 1.0))
         except UpstreamError as error:
             lane.health = probed_badly(lane.health, error.message, self._failures)
+            if lane.health.state is not HealthState.READY:
+                self._reader.forget()
         else:
+            # Before the first request goes there: what it can do is to be known by then.
+            await self._reader.read(self._address, catalogue)
             lane.health = probed_well()
             lane.models, lane.asked = catalogue.models, True
             lane.traits = catalogue.traits

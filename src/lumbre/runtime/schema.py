@@ -2,28 +2,48 @@
 right.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import (
+    AfterValidator,
     AnyHttpUrl,
     BaseModel,
     ConfigDict,
     Field,
+    PlainValidator,
     StringConstraints,
-    field_validator,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
 
+from lumbre.gateway.aliases import TIERS
+from lumbre.gateway.hints import MODEL_TIERS
+
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 UpstreamId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+
+Endpoint = Literal["chat/completions", "completions", "embeddings", "messages"]
+"""What an upstream can be asked at, below `/v1`."""
 
 RESERVED_IDS = frozenset({"A", "B", "C", "batch", "express", "global", "embedded", "command", "mesh", "tier-c"})
 
 
 class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class AbilitySection(Section):
+    """What an upstream can do, where it does not say so itself or says it wrongly."""
+
+    tools: bool | None = None
+    """It takes `tools`. None, here and below: what it says of itself."""
+    images: bool | None = None
+    json_schema: bool | None = None
+    """It holds an answer to a schema."""
+    endpoints: tuple[Endpoint, ...] = ()
+    """Empty: what it says of itself, or all but `messages`."""
 
 
 class GatewaySection(Section):
@@ -40,7 +60,7 @@ class GatewaySection(Section):
     """Seconds of silence in a stream after which a comment line is sent."""
 
 
-class UpstreamSection(Section):
+class UpstreamSection(AbilitySection):
     """One OpenAI-compatible server that tier A uses."""
 
     id: UpstreamId
@@ -50,9 +70,25 @@ class UpstreamSection(Section):
     api_key_env: str = ""
     slots: int = Field(default=64, ge=1, le=4096)
     """Requests at once; more wait in the gateway."""
+    context_tokens: int = Field(default=0, ge=0, le=4_194_304)
+    """Prompt and answer together. 0: what it says of itself."""
 
 
-class TierASection(Section):
+def _unlike(upstreams: tuple[UpstreamSection, ...]) -> tuple[UpstreamSection, ...]:
+    seen: set[str] = set()
+    for number, upstream in enumerate(upstreams):
+        if upstream.id in RESERVED_IDS or upstream.id in seen:
+            why = "reserved" if upstream.id in RESERVED_IDS else "used twice"
+            where = {"within": (number, "id")}
+            raise PydanticCustomError("upstream_id", f"the id {upstream.id!r} is {why}", where)
+        seen.add(upstream.id)
+    return upstreams
+
+
+Upstreams = Annotated[tuple[UpstreamSection, ...], AfterValidator(_unlike)]
+
+
+class TierASection(AbilitySection):
     """The organisation's own machine."""
 
     backend: Literal["embedded", "openai", "command"] = "embedded"
@@ -67,19 +103,7 @@ class TierASection(Section):
     boot_timeout_s: Seconds = 120
     strict_json: bool = False
     command: tuple[str, ...] = ()
-    upstreams: tuple[UpstreamSection, ...] = ()
-
-    @field_validator("upstreams")
-    @classmethod
-    def _ids_are_unique(cls, upstreams: tuple[UpstreamSection, ...]) -> tuple[UpstreamSection, ...]:
-        seen: set[str] = set()
-        for number, upstream in enumerate(upstreams):
-            if upstream.id in RESERVED_IDS or upstream.id in seen:
-                why = "reserved" if upstream.id in RESERVED_IDS else "used twice"
-                where = {"within": (number, "id")}
-                raise PydanticCustomError("upstream_id", f"the id {upstream.id!r} is {why}", where)
-            seen.add(upstream.id)
-        return upstreams
+    upstreams: Upstreams = ()
 
     @model_validator(mode="after")
     def _backend_has_what_it_needs(self) -> "TierASection":
@@ -89,6 +113,24 @@ class TierASection(Section):
             raise ValueError('backend = "command" needs `command`, the line that starts your server')
         if self.backend == "command" and not any("{port}" in word for word in self.command):
             raise ValueError("command = [...] must say {port} where your server takes its port")
+        return self
+
+
+class EmbeddingsSection(Section):
+    """Who makes embeddings."""
+
+    backend: Literal["tier_a", "openai", "off"] = "tier_a"
+    """`tier_a`: the embedded engine's model, in a process of its own, or tier A's upstreams or command."""
+    model: str = ""
+    """Empty: tier A's. With upstreams: what a request gets that leaves the model open."""
+    context_tokens: int = Field(default=2048, ge=64, le=131_072)
+    """The longest text that the embedded engine takes."""
+    upstreams: Upstreams = ()
+
+    @model_validator(mode="after")
+    def _backend_has_what_it_needs(self) -> "EmbeddingsSection":
+        if self.backend == "openai" and not self.upstreams:
+            raise ValueError('backend = "openai" needs at least one [[embeddings.upstreams]]')
         return self
 
 
@@ -123,10 +165,42 @@ class BreakerSection(Section):
     """Failed probes in a row after which an upstream gets no work."""
 
 
+def _alias_target(target: object) -> str | dict[str, str]:
+    if isinstance(target, str) and target:
+        if target.startswith("tier-") and target not in MODEL_TIERS:
+            raise PydanticCustomError("alias_tier_name", "no such tier", {"names": ", ".join(MODEL_TIERS)})
+        return target
+    if not isinstance(target, Mapping) or not target:
+        raise PydanticCustomError("alias_target", "no model, tier or table of models")
+    for tier, model in target.items():
+        if tier not in TIERS:
+            raise PydanticCustomError("alias_tier", "no such tier", {"within": (tier,), "tiers": ", ".join(TIERS)})
+        if not isinstance(model, str) or not model or (model in MODEL_TIERS and model != "auto"):
+            raise PydanticCustomError("alias_model", "no model", {"within": (tier,)})
+    return dict(target)
+
+
+AliasPattern = Annotated[str, Field(min_length=1)]
+AliasTarget = Annotated[str | dict[str, str], PlainValidator(_alias_target)]
+
+
 class ModelsSection(Section):
-    """Where model files are kept."""
+    """Where model files are kept, and what names stand for."""
 
     cache_dir: Path = Path("~/.cache/lumbre/models")
+    alias: dict[AliasPattern, AliasTarget] = {}
+    """Pattern to a model, to `auto` or a tier, or to a model for each tier."""
+
+
+class ResponsesSection(Section):
+    """What is kept of `/v1/responses`, for `previous_response_id` and for retrieval."""
+
+    store: bool = True
+    """False: nothing is kept, whatever a request says."""
+    keep: int = Field(default=1000, ge=1, le=1_000_000)
+    keep_bytes: int = Field(default=268_435_456, ge=1024, le=1_099_511_627_776)
+    keep_s: float = Field(default=2_592_000, gt=0, le=315_360_000)
+    """Seconds after which a conversation that nobody has gone on with is forgotten."""
 
 
 class Settings(Section):
@@ -134,6 +208,8 @@ class Settings(Section):
 
     gateway: GatewaySection = GatewaySection()
     tier_a: TierASection = TierASection()
+    embeddings: EmbeddingsSection = EmbeddingsSection()
+    responses: ResponsesSection = ResponsesSection()
     deadlines: DeadlinesSection = DeadlinesSection()
     limits: LimitsSection = LimitsSection()
     breaker: BreakerSection = BreakerSection()
