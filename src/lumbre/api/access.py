@@ -1,6 +1,5 @@
-"""Who may speak to the gateway, by the Host and Origin headers, and by a key where one is demanded.
-
-Drivers over ASGI: wrappers before every route, which read no body.
+"""Who may speak to the gateway, by the Host and Origin headers, and by a key where one is demanded. Pure but for this
+machine's name; the front asks before a body is read.
 
 A browser sends any page's requests to localhost. What protects the gateway from a page is that a foreign Origin, or a
 Host that a rebound DNS name brought along, is refused.
@@ -8,17 +7,16 @@ Host that a rebound DNS name brought along, is refused.
 
 import ipaddress
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from urllib.parse import SplitResult, urlsplit
 
-from starlette.types import ASGIApp, Receive, Scope, Send
-
-from lumbre.api.asgi_client import AsgiClient
-from lumbre.api.openai import header_map, tell
 from lumbre.core.errors import CallerError
 from lumbre.runtime.keys import Keys
 
 _HTTP_PORT = 80
+_REMEMBERED_HOSTS = 256
+_LONGEST_NAME = 256
+_NO_PART_OF_A_HOST = frozenset("/?#@\\")
 OPEN_PATHS = frozenset({"/healthz"})
 
 
@@ -33,23 +31,25 @@ def is_loopback(host: str) -> bool:
 
 
 class Access:
-    """Lets a request through, or answers it with 403, by where it says it goes to and comes from.
+    """Lets a request in or not, by where it says it goes to and comes from, and by its key.
 
     Args:
         hosts: further names that may stand in Host; `name:port` is allowed with that port alone.
         origins: web origins whose pages may call.
         beyond_loopback: the gateway is reached by addresses of this machine that it does not know.
+        keys: who may come in; None where everybody on this machine may.
     """
 
     def __init__(
         self,
-        app: ASGIApp,
         *,
         hosts: Sequence[str],
         origins: Sequence[str],
         beyond_loopback: bool,
+        keys: Keys | None,
     ) -> None:
-        self._app = app
+        self._keys = keys
+        self._known: dict[str, bool] = {}
         self._hosts = {("localhost", None), *(_name_and_port(host) for host in hosts)}
         self._origins = {origin.rstrip("/").lower() for origin in origins}
         self._beyond_loopback = beyond_loopback
@@ -57,20 +57,34 @@ class Access:
             name = socket.gethostname().lower()
             self._hosts |= {(name, None), (f"{name.split('.')[0]}.local", None)}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI."""
-        if scope["type"] == "http":
-            try:
-                self._check(scope)
-            except CallerError as error:
-                await tell(AsgiClient(send), error, None)
-                return
-        await self._app(scope, receive, send)
+    def check(self, path: str, headers: Mapping[str, str], *, preflight: bool = False) -> None:
+        """Look at a request's head.
 
-    def _check(self, scope: Scope) -> None:
-        headers = header_map(scope)
+        Args:
+            headers: names in lower case.
+            preflight: a browser asks whether its page may call; such a question carries no key.
+
+        Raises:
+            CallerError: 403 `host_not_allowed` or `origin_not_allowed`, 401 `invalid_api_key`.
+        """
+        self._check_place(headers)
+        if self._keys is None or preflight or path in OPEN_PATHS or self._keys.admits(_key(headers)):
+            return
+        message = "this gateway wants its key: `Authorization: Bearer lumbre-…` (made at `lumbre up --new-key`)"
+        raise CallerError(message, status=401, code="invalid_api_key", headers={"www-authenticate": "Bearer"})
+
+    def allows_page(self, origin: str) -> bool:
+        """Whether the operator has named this origin as one whose pages may call."""
+        return origin.lower() in self._origins
+
+    def _check_place(self, headers: Mapping[str, str]) -> None:
         host = headers.get("host", "")
-        if not self._knows(host):
+        known = self._known.get(host)
+        if known is None:
+            known = self._knows(host)
+            if known and len(host) <= _LONGEST_NAME and len(self._known) < _REMEMBERED_HOSTS:
+                self._known[host] = known
+        if not known:
             message = f"the Host {host!r} is none of this gateway's names; add it to [gateway] allowed_hosts"
             raise CallerError(message, status=403, code="host_not_allowed")
         origin = headers.get("origin")
@@ -106,29 +120,13 @@ def _split(url: str) -> SplitResult | None:
 
 def _name_and_port(host: str) -> tuple[str, int | None]:
     """What a Host header says, in lower case; the name is empty where that is no host."""
+    if not _NO_PART_OF_A_HOST.isdisjoint(host):
+        return "", None
     bare_ipv6 = host.count(":") > 1 and not host.startswith("[")
     parts = _split(f"//[{host}]" if bare_ipv6 else f"//{host}")
     return ("", None) if parts is None else ((parts.hostname or "").lower(), parts.port)
 
 
-class KeyCheck:
-    """Lets a request through that brings a key of the gateway's, or answers it with 401."""
-
-    def __init__(self, app: ASGIApp, keys: Keys) -> None:
-        self._app = app
-        self._keys = keys
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI."""
-        is_open = scope["type"] != "http" or scope["path"] in OPEN_PATHS
-        if is_open or self._keys.admits(_key(header_map(scope))):
-            await self._app(scope, receive, send)
-            return
-        message = "this gateway wants its key: `Authorization: Bearer lumbre-…` (made at `lumbre up --new-key`)"
-        error = CallerError(message, status=401, code="invalid_api_key", headers={"www-authenticate": "Bearer"})
-        await tell(AsgiClient(send), error, None)
-
-
-def _key(headers: dict[str, str]) -> str:
+def _key(headers: Mapping[str, str]) -> str:
     scheme, _, key = headers.get("authorization", "").partition(" ")
     return key.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")

@@ -1,6 +1,7 @@
-"""All doors for programs as one ASGI app: the table of routes, and errors of routing in OpenAI's shape."""
+"""All doors for programs: the inference doors by path, and the ordinary pages as an ASGI app."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,35 +13,65 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from lumbre.api import health, models, openapi
-from lumbre.api.access import Access, KeyCheck, is_loopback
-from lumbre.api.openai import Inference, error_headers
-from lumbre.api.openai_schema import ChatRequest, CompletionRequest
+from lumbre.api import health, models, openapi, responses
+from lumbre.api.access import Access, is_loopback
+from lumbre.api.anthropic import CountTokens, message_call
+from lumbre.api.anthropic_schema import CountTokensRequest, MessagesRequest
+from lumbre.api.asgi_bridge import AsgiBridge
+from lumbre.api.bounds import Bounds
+from lumbre.api.doors import Inference
+from lumbre.api.front import EXPOSED, Door, Front
+from lumbre.api.openai import as_it_is
+from lumbre.api.openai_schema import ChatRequest, CompletionRequest, EmbeddingRequest, Lenient
+from lumbre.api.responses_door import ResponseCalls
+from lumbre.api.responses_schema import ResponsesRequest
+from lumbre.api.voices import ANTHROPIC, OPENAI, RESPONSES
 from lumbre.core.errors import CallerError, LumbreError
 from lumbre.runtime.gateway import Gateway
 from lumbre.runtime.keys import Keys
-from lumbre.wire.openai.errors import error_body
 
 
 @dataclass(frozen=True)
-class Door:
-    """One route: its path in Starlette's notation, its method, and what makes its endpoint."""
+class Page:
+    """One ordinary route: its path in Starlette's notation, its method, and what makes its endpoint."""
 
     path: str
     method: str
     make: Callable[[Gateway], Any]
 
 
-DOORS = (
-    Door("/v1/chat/completions", "POST", lambda gateway: Inference(gateway, "/chat/completions", ChatRequest)),
-    Door("/v1/completions", "POST", lambda gateway: Inference(gateway, "/completions", CompletionRequest)),
-    Door("/v1/models", "GET", models.listing),
-    Door("/v1/models/{model:path}", "GET", models.one),
-    Door("/healthz", "GET", lambda _gateway: health.alive),
-    Door("/readyz", "GET", health.ready),
-    Door("/metrics", "GET", health.metrics),
-    Door("/openapi.json", "GET", lambda _gateway: openapi.document),
+PAGES = (
+    Page("/v1/models", "GET", models.listing),
+    Page("/v1/models/{model:path}", "GET", models.one),
+    Page("/v1/responses/{response_id}", "GET", lambda gateway: responses.retrieve(gateway.responses)),
+    Page("/v1/responses/{response_id}", "DELETE", lambda gateway: responses.delete(gateway.responses)),
+    Page("/v1/responses/{response_id}/input_items", "GET", lambda gateway: responses.input_items(gateway.responses)),
+    Page("/v1/responses/{response_id}/cancel", "POST", lambda gateway: responses.cancel(gateway.responses)),
+    Page("/healthz", "GET", lambda _gateway: health.alive),
+    Page("/readyz", "GET", health.ready),
+    Page("/metrics", "GET", health.metrics),
+    Page("/openapi.json", "GET", lambda _gateway: openapi.document),
 )
+
+
+def doors(gateway: Gateway) -> Mapping[str, Door]:
+    """The inference doors, by path."""
+    return {
+        "/v1/chat/completions": _openai(gateway, "/chat/completions", ChatRequest),
+        "/v1/completions": _openai(gateway, "/completions", CompletionRequest),
+        "/v1/embeddings": _openai(gateway, "/embeddings", EmbeddingRequest),
+        "/v1/responses": Inference(
+            gateway, RESPONSES, "/responses", ResponsesRequest, ResponseCalls(gateway.responses, time.time)
+        ),
+        "/v1/messages": Inference(gateway, ANTHROPIC, "/messages", MessagesRequest, message_call),
+        "/v1/messages/count_tokens": CountTokens(
+            gateway, ANTHROPIC, "/messages/count_tokens", CountTokensRequest, message_call
+        ),
+    }
+
+
+def _openai(gateway: Gateway, endpoint: str, shape: type[Lenient]) -> Door:
+    return Inference(gateway, OPENAI, endpoint, shape, as_it_is(endpoint))
 
 
 class Cors(CORSMiddleware):
@@ -50,33 +81,39 @@ class Cors(CORSMiddleware):
         return super().is_allowed_origin(origin.lower())
 
 
-def build_app(gateway: Gateway, keys: Keys | None) -> ASGIApp:
-    """Make the app.
+def build_front(gateway: Gateway, keys: Keys | None) -> Front:
+    """Make what every request passes.
 
     Args:
         keys: who may come in; None where everybody on this machine may.
     """
-    routes = [Route(door.path, door.make(gateway), methods=[door.method]) for door in DOORS]
+    routes = [Route(page.path, page.make(gateway), methods=[page.method]) for page in PAGES]
     handlers = {HTTPException: _routing_error, LumbreError: _lumbre_error, Exception: _our_fault}
     starlette = Starlette(routes=routes, exception_handlers=handlers)
     starlette.router.redirect_slashes = False
-    app: ASGIApp = starlette if keys is None else KeyCheck(starlette, keys)
+    app: ASGIApp = starlette
     given = gateway.settings.gateway
     if given.allowed_origins:
-        # Between the two checks: a preflight carries no key, and a page that may not call gets no CORS answer.
         app = Cors(
             app,
             allow_origins=[origin.rstrip("/").lower() for origin in given.allowed_origins],
-            allow_methods=["GET", "POST"],
+            allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["*"],
-            expose_headers=["Retry-After", "X-Request-Id", "X-Lumbre-Tier", "X-Lumbre-Node", "X-Lumbre-Decision"],
+            expose_headers=EXPOSED,
         )
-    return Access(
-        app,
+    access = Access(
         hosts=given.allowed_hosts,
         origins=given.allowed_origins,
         beyond_loopback=not is_loopback(given.host),
+        keys=keys,
     )
+    return Front(doors(gateway), AsgiBridge(app), access)
+
+
+def bounds_of(gateway: Gateway) -> Bounds:
+    """How much and how long a client's connection may take here."""
+    limits = gateway.settings.limits
+    return Bounds(body_bytes=limits.body_bytes, body_s=limits.body_s)
 
 
 async def _routing_error(request: Request, error: Exception) -> Response:
@@ -91,21 +128,22 @@ async def _routing_error(request: Request, error: Exception) -> Response:
         told = CallerError(f"there is nothing at {path}", status=404, code="not_found")
     else:
         told = CallerError(error.detail, status=error.status_code, headers=headers)
-    return error_response(told)
+    return _told(request, told)
 
 
-async def _lumbre_error(_request: Request, error: Exception) -> Response:
+async def _lumbre_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, LumbreError):
         raise error
-    return error_response(error)
+    return _told(request, error)
 
 
-async def _our_fault(_request: Request, _error: Exception) -> Response:
+async def _our_fault(request: Request, _error: Exception) -> Response:
     """Starlette raises the error again after this, so it is logged whole; the client learns nothing of our insides."""
-    return error_response(LumbreError("the gateway failed; its log has the details"))
+    return _told(request, LumbreError("the gateway failed; its log has the details"))
 
 
-def error_response(error: LumbreError) -> Response:
-    """An error as a whole reply."""
-    body = error_body(error, None)
-    return Response(body, status_code=error.status, headers=dict(error_headers(error, None, len(body))))
+def _told(request: Request, error: LumbreError) -> Response:
+    """An error as a whole reply, in the shape of the API that the client speaks."""
+    voice = ANTHROPIC if models.speaks_anthropic(request) else OPENAI
+    headers = dict(voice.headers(error, None))
+    return Response(voice.body(error, None), status_code=error.status, headers=headers)

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from lumbre.api.models import Endpoint
 from lumbre.runtime.gateway import Gateway
 from lumbre.runtime.lanes import Lane
+from lumbre.runtime.tier import Tier
 
 _BEST_FIRST = ("ready", "starting", "down")
 
@@ -27,7 +28,8 @@ def ready(gateway: Gateway) -> Endpoint:
         document = {
             "ready": is_ready,
             "draining": gateway.draining,
-            "tiers": {"A": _tier(gateway)},
+            "tiers": {"A": _tier(gateway.tier)},
+            "embeddings": _embeddings(gateway),
             "warnings": [],
         }
         return Response(orjson.dumps(document), 200 if is_ready else 503, media_type="application/json")
@@ -44,24 +46,37 @@ def metrics(gateway: Gateway) -> Endpoint:
     return respond
 
 
-def _tier(gateway: Gateway) -> dict[str, Any]:
-    lanes = list(gateway.tier.lanes.values())
+def _embeddings(gateway: Gateway) -> dict[str, Any]:
+    """Who makes embeddings; `stopped` until the first request for them, where that starts it."""
+    tier = gateway.embeddings
+    if tier is None:
+        return {"state": "off", "reasons": [], "waiting": 0, "upstreams": []}
+    told = _tier(tier)
+    if gateway.embeddings_asleep:
+        told["state"] = "stopped"
+        for upstream in told["upstreams"]:
+            upstream["state"] = "stopped"
+    return told
+
+
+def _tier(tier: Tier) -> dict[str, Any]:
+    lanes = list(tier.lanes.values())
     states = [lane.health.state for lane in lanes]
     best = next(state for state in _BEST_FIRST if state in states)
     return {
         "state": "degraded" if best == "ready" and len(set(states)) > 1 else best,
         "reasons": [f"{lane.id}: {lane.health.reason}" for lane in lanes if lane.health.reason],
-        "waiting": gateway.tier.waiting,
-        "upstreams": [_upstream(gateway, lane) for lane in lanes],
+        "waiting": tier.waiting,
+        "upstreams": [_upstream(tier, lane) for lane in lanes],
     }
 
 
-def _upstream(gateway: Gateway, lane: Lane) -> dict[str, Any]:
+def _upstream(tier: Tier, lane: Lane) -> dict[str, Any]:
     return {
         "id": lane.id,
         "state": lane.health.state,
-        "in_flight": gateway.tier.in_flight(lane),
-        "waiting": gateway.tier.waiting_for(lane),
+        "in_flight": tier.in_flight(lane),
+        "waiting": tier.waiting_for(lane),
         "slots": lane.slots,
         "models": list(lane.models or ((lane.model,) if lane.model else ())),
     }

@@ -8,7 +8,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from lumbre.gateway.decision import unknown_model
+from lumbre.gateway.hints import MODEL_TIERS
 from lumbre.runtime.gateway import Gateway
+from lumbre.wire.anthropic import models as anthropic
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -22,10 +24,11 @@ TIER_A = "tier-a"
 def listing(gateway: Gateway) -> Endpoint:
     """`GET /v1/models`."""
 
-    async def respond(_request: Request) -> Response:
-        facts = gateway.tier.facts()
-        entries = [_entry(name, gateway) for name in (AUTO, *facts.models)]
-        return _json({"object": "list", "data": entries})
+    async def respond(request: Request) -> Response:
+        if speaks_anthropic(request):
+            entries = [_anthropic_entry(name, gateway) for name in names(gateway)]
+            return _json(anthropic.page(entries, request.query_params))
+        return _json({"object": "list", "data": [entry(name, gateway) for name in names(gateway)]})
 
     return respond
 
@@ -34,18 +37,52 @@ def one(gateway: Gateway) -> Endpoint:
     """`GET /v1/models/{model}`."""
 
     async def respond(request: Request) -> Response:
-        facts = gateway.tier.facts()
         name = request.path_params["model"]
-        if name not in (AUTO, TIER_A, *facts.models):
-            raise unknown_model(name, facts.models)
-        return _json(_entry(name, gateway))
+        if not can_be_asked_for(name, gateway):
+            raise unknown_model(name, gateway.tier.facts().models)
+        if speaks_anthropic(request):
+            return _json(anthropic.one(_anthropic_entry(name, gateway)))
+        return _json(entry(name, gateway))
 
     return respond
 
 
-def _entry(name: str, gateway: Gateway) -> dict[str, Any]:
-    owner = next((lane.id for lane in gateway.tier.lanes.values() if lane.serves(name)), "lumbre")
+def speaks_anthropic(request: Request) -> bool:
+    """Whether a client of Anthropic's API asks: its SDKs always say which version of it they speak."""
+    return "anthropic-version" in request.headers
+
+
+def names(gateway: Gateway) -> tuple[str, ...]:
+    """What is listed: `auto`, the models, those of embeddings, and the aliases that are no patterns and lead to one."""
+    served = _served(gateway)
+    asked = (gateway.aliases.resolve(name, served) for name in gateway.aliases.names)
+    aliases = (each.name for each in asked if each.by_tier or each.model in MODEL_TIERS or each.model in served)
+    return tuple(dict.fromkeys((AUTO, *served, *aliases)))
+
+
+def can_be_asked_for(name: str, gateway: Gateway) -> bool:
+    """Whether a name is listed, or is one of those that an alias's wildcard catches."""
+    return name in (AUTO, TIER_A) or gateway.aliases.resolve(name, ()).alias is not None or name in _served(gateway)
+
+
+def entry(name: str, gateway: Gateway) -> dict[str, Any]:
+    """A name as OpenAI's API describes a model; its owner is the upstream that serves it."""
+    tiers = [gateway.tier] if gateway.embeddings is None else [gateway.tier, gateway.embeddings]
+    lanes = (lane for tier in tiers for lane in tier.lanes.values())
+    owner = next((lane.id for lane in lanes if lane.serves(name)), "lumbre")
     return {"id": name, "object": "model", "created": gateway.began_at_s, "owned_by": owner}
+
+
+def _anthropic_entry(name: str, gateway: Gateway) -> anthropic.Entry:
+    lanes = [lane for lane in gateway.tier.lanes.values() if name in (AUTO, TIER_A) or lane.serves(name)]
+    model = None if name in (AUTO, TIER_A) else name
+    sizes = [size for lane in lanes if (size := lane.capability(model).context_tokens) is not None]
+    return anthropic.Entry(name, gateway.began_at_s, max(sizes, default=None))
+
+
+def _served(gateway: Gateway) -> tuple[str, ...]:
+    embedding = () if gateway.embeddings is None else gateway.embeddings.models()
+    return (*gateway.tier.facts().models, *embedding)
 
 
 def _json(document: object) -> Response:

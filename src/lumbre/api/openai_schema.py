@@ -213,7 +213,36 @@ class CompletionRequest(Request):
     logprobs: Annotated[int, Field(ge=0, le=5)] | None = None
 
 
-def check(body: Mapping[str, Any], shape: type[Request]) -> None:
+Text = Annotated[str, Field(min_length=1)]
+Token = Annotated[int, Field(ge=0)]
+Tokens = Annotated[list[Token], Field(fail_fast=True, min_length=1)]
+MOST_INPUTS = 2048
+
+EmbeddingInput = Annotated[
+    Annotated[Text, Tag("text")]
+    | Annotated[list[Text], Field(fail_fast=True, min_length=1, max_length=MOST_INPUTS), Tag("texts")]
+    | Annotated[Tokens, Tag("tokens")]
+    | Annotated[list[Tokens], Field(fail_fast=True, min_length=1, max_length=MOST_INPUTS), Tag("token lists")],
+    Discriminator(
+        _prompt_form,
+        custom_error_type="prompt_form",
+        custom_error_message="Input should be a string, or a list of strings, of tokens or of lists of tokens",
+    ),
+]
+
+
+class EmbeddingRequest(Lenient):
+    """`POST /v1/embeddings`."""
+
+    input: EmbeddingInput
+    model: str = "auto"
+    encoding_format: Literal["float", "base64"] | None = None
+    dimensions: Count | None = None
+    user: str | None = None
+    lumbre: dict[str, Any] | None = None
+
+
+def check(body: Mapping[str, Any], shape: type[Lenient]) -> None:
     """Check a request's types.
 
     Raises:

@@ -22,6 +22,11 @@ _ONE_WRITE_BYTES = 64 * 1024
 _BODILESS = (204, 304)
 
 
+def _expire(waiter: "asyncio.Future[None]") -> None:
+    if not waiter.done():
+        waiter.set_exception(TimeoutError())
+
+
 class Connection(asyncio.Protocol):
     """The connection.
 
@@ -69,22 +74,24 @@ class Connection(asyncio.Protocol):
             self._transport.write(head)
             self._transport.write(body)
 
-    async def wait_head(self) -> None:
-        """Wait until `status` and `headers` are there.
+    async def wait_head(self, until: float) -> None:
+        """Wait until `status` and `headers` are there, or until a moment on the loop's clock.
 
         Raises:
+            TimeoutError: the moment has come; the wait may be begun again.
             UpstreamCut: the connection ended first.
             UpstreamError: what came is no HTTP.
         """
         while not self._head_complete:
             if self._error is not None:
                 raise self._error
-            await self._wait()
+            await self._wait(until)
 
-    async def read(self) -> bytes:
+    async def read(self, until: float) -> bytes:
         """The next bytes of the body, as they came; b"" at its end.
 
         Raises:
+            TimeoutError: nothing came until that moment on the loop's clock; nothing is lost.
             UpstreamCut: the connection ended before the body did.
             UpstreamError: what came is no HTTP.
         """
@@ -93,7 +100,7 @@ class Connection(asyncio.Protocol):
                 return b""
             if self._error is not None:
                 raise self._error
-            await self._wait()
+            await self._wait(until)
         data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         self._chunks.clear()
         self._buffered = 0
@@ -121,11 +128,14 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    async def _wait(self) -> None:
+    async def _wait(self, until: float) -> None:
+        # A timer of its own and not `asyncio.timeout`, which costs several times the rest of a wait.
         self._waiter = self._loop.create_future()
+        timer = self._loop.call_at(until, _expire, self._waiter)
         try:
             await self._waiter
         finally:
+            timer.cancel()
             self._waiter = None
 
     def _wake(self) -> None:

@@ -1,5 +1,5 @@
-"""One HTTP exchange with an OpenAI-compatible server: connect, send, read as it comes, give up at once. Driven by the
-dispatcher; it decides nothing. Errors of sockets and TLS are mapped here and nowhere else.
+"""Requests to OpenAI-compatible servers: addresses, heads, keys, TLS. Driven by dispatcher and probes; it decides
+nothing. Errors of sockets and TLS are mapped here and nowhere else.
 """
 
 import asyncio
@@ -12,12 +12,9 @@ from urllib.parse import urlsplit
 import orjson
 
 from lumbre.backends.connection import Connection
+from lumbre.backends.exchange import Opening, Pool
 from lumbre.core.errors import DeadlineError, NoConnection, UpstreamError
 from lumbre.gateway.deadlines import Deadlines, expired
-
-_IDLE_CONNECTION_S = 2
-"""Shorter than any engine's own idle limit (llama.cpp and uvicorn: 5 s), so that a request never meets a connection
-that the other side is just closing."""
 
 _SMALL_REPLY_BYTES = 4 * 1024 * 1024
 
@@ -52,102 +49,13 @@ def _origin(base_url: str) -> _Origin:
     return _Origin(parts.hostname or "", parts.port or (443 if tls else 80), tls, netloc, parts.path.rstrip("/"))
 
 
-class Exchange:
-    """A response whose header has come; its body has not been read."""
-
-    def __init__(self, connection: Connection, pool: "_Pool") -> None:
-        self._connection: Connection | None = connection
-        self._pool = pool
-        self.status = connection.status
-        self.headers = list(connection.headers)
-
-    @property
-    def content_type(self) -> str:
-        """The media type, without parameters; "" if it says none."""
-        value = next((value for name, value in self.headers if name == "content-type"), "")
-        return value.partition(";")[0].strip().lower()
-
-    async def read(self) -> bytes:
-        """The next bytes, as they come; b"" at the proper end.
-
-        Raises:
-            UpstreamCut: the connection ended before the body did.
-            UpstreamError: what came is no HTTP.
-        """
-        return b"" if self._connection is None else await self._connection.read()
-
-    async def read_whole(self, limit_bytes: int) -> bytes:
-        """The whole body.
-
-        Raises:
-            UpstreamError: it is longer than the limit.
-            UpstreamCut: the connection ended before the body did.
-        """
-        parts = []
-        size = 0
-        while chunk := await self.read():
-            size += len(chunk)
-            if size > limit_bytes:
-                raise UpstreamError(f"the upstream's reply is longer than {limit_bytes} bytes ([limits] reply_bytes)")
-            parts.append(chunk)
-        return b"".join(parts)
-
-    def close(self) -> None:
-        """End it. If the body was not read to its end the connection is closed, which tells the engine to stop."""
-        if self._connection is not None:
-            self._pool.put_back(self._connection)
-            self._connection = None
-
-
-class _Pool:
-    """The idle connections to one origin, the latest used first."""
-
-    def __init__(self) -> None:
-        self._idle: dict[Connection, asyncio.TimerHandle] = {}
-        self._open: set[Connection] = set()
-
-    def take(self) -> Connection | None:
-        """An idle connection, if there is one."""
-        while self._idle:
-            connection, timer = self._idle.popitem()
-            timer.cancel()
-            if connection.reusable:
-                return connection
-        return None
-
-    async def connect(self, origin: _Origin, tls: ssl.SSLContext | None) -> Connection:
-        """A fresh one."""
-        loop = asyncio.get_running_loop()
-        _, connection = await loop.create_connection(lambda: Connection(self.forget), origin.host, origin.port, ssl=tls)
-        self._open.add(connection)
-        return connection
-
-    def put_back(self, connection: Connection) -> None:
-        """Keep it for the next request, or close it."""
-        if connection in self._open and connection.reusable:
-            timer = asyncio.get_running_loop().call_later(_IDLE_CONNECTION_S, connection.close)
-            self._idle[connection] = timer
-        else:
-            connection.close()
-
-    def forget(self, connection: Connection) -> None:
-        """It is gone."""
-        self._open.discard(connection)
-        if (timer := self._idle.pop(connection, None)) is not None:
-            timer.cancel()
-
-    def close(self) -> None:
-        """Close all of them."""
-        for connection in tuple(self._open):
-            connection.close()
-
-
 class Outbound:
     """The gateway's connections to its upstreams; one a process, used inside its loop."""
 
     def __init__(self, *, user_agent: str) -> None:
+        self._loop = asyncio.get_running_loop()
         self._user_agent = user_agent
-        self._pools: dict[_Origin, _Pool] = {}
+        self._pools: dict[_Origin, Pool] = {}
         self._tls: ssl.SSLContext | None = None
 
     async def close(self) -> None:
@@ -156,7 +64,7 @@ class Outbound:
             pool.close()
         await asyncio.sleep(0)  # the loop hands out the closings in its next turn
 
-    async def post(
+    def post(
         self,
         address: Address,
         path: str,
@@ -165,22 +73,15 @@ class Outbound:
         limits: Deadlines,
         *,
         reuse: bool = True,
-    ) -> Exchange:
-        """Send a request and wait for the response's header.
+    ) -> Opening:
+        """Send a request; it is on its way when this returns, or when its connection stands.
 
         Args:
             reuse: take a connection that is open, and keep this one open after; False for servers that cannot.
-
-        Raises:
-            DeadlineError: `connect` or `header`.
-            NoConnection: nothing was sent.
-            UpstreamCut: the connection ended first.
-            UpstreamError: the answer is no HTTP.
         """
-        sent = {**headers, "Content-Type": "application/json", "Content-Length": str(len(body))}
-        head = self._head("POST", address, path, sent, close=not reuse)
-        pool, connection = await self._connected(address, limits, reuse=reuse)
-        return await self._exchange(pool, connection, head, body, limits)
+        own = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        head = self._head("POST", address, path, headers, own, close=not reuse)
+        return self._open(address, head, body, limits, reuse=reuse)
 
     async def get(self, address: Address, path: str, timeout_s: float) -> tuple[int, str | None, object]:
         """Fetch a small JSON document; return status, Server header, and the document (None if it is no JSON).
@@ -188,64 +89,76 @@ class Outbound:
         Raises:
             UpstreamError: no connection, no answer in time, or too long an answer.
         """
-        limits = Deadlines(timeout_s, timeout_s, timeout_s, timeout_s, timeout_s, timeout_s)
-        try:
-            async with asyncio.timeout(timeout_s):
-                head = self._head("GET", address, path, {}, close=True)
-                pool, connection = await self._connected(address, limits, reuse=False)
-                exchange = await self._exchange(pool, connection, head, b"", limits)
-                try:
-                    body = await exchange.read_whole(_SMALL_REPLY_BYTES)
-                finally:
-                    exchange.close()
-        except (TimeoutError, DeadlineError):
-            raise UpstreamError(f"no answer to GET {path} within {timeout_s:g} s") from None
-        server = next((value for name, value in exchange.headers if name == "server"), None)
-        try:
-            return exchange.status, server, orjson.loads(body)
-        except orjson.JSONDecodeError:
-            return exchange.status, server, None
+        head = self._head("GET", address, path, {}, "", close=True)
+        status, headers, document = await self._small(address, head, b"", f"GET {path}", timeout_s)
+        return status, next((value for name, value in headers if name == "server"), None), document
 
-    async def _connected(self, address: Address, limits: Deadlines, *, reuse: bool) -> tuple[_Pool, Connection]:
+    async def ask(self, address: Address, path: str, body: bytes, timeout_s: float) -> tuple[int, object]:
+        """Post a small question and read a small JSON document (None if it is no JSON).
+
+        Raises:
+            UpstreamError: no connection, no answer in time, or too long an answer.
+        """
+        own = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        head = self._head("POST", address, path, {}, own, close=True)
+        status, _, document = await self._small(address, head, body, f"POST {path}", timeout_s)
+        return status, document
+
+    async def _small(
+        self, address: Address, head: bytes, body: bytes, what: str, timeout_s: float
+    ) -> tuple[int, list[tuple[str, str]], object]:
+        limits = Deadlines(timeout_s, timeout_s, timeout_s, timeout_s, timeout_s, timeout_s)
+        until = self._loop.time() + timeout_s
+        opening = self._open(address, head, body, limits, reuse=False)
+        try:
+            exchange = await opening.header(until)
+            try:
+                data = await exchange.read_whole(_SMALL_REPLY_BYTES, until)
+            finally:
+                exchange.close()
+        except (TimeoutError, DeadlineError):
+            raise UpstreamError(f"no answer to {what} within {timeout_s:g} s") from None
+        finally:
+            opening.close()
+        try:
+            return exchange.status, exchange.headers, orjson.loads(data)
+        except orjson.JSONDecodeError:
+            return exchange.status, exchange.headers, None
+
+    def _open(self, address: Address, head: bytes, body: bytes, limits: Deadlines, *, reuse: bool) -> Opening:
         origin = _origin(address.base_url)
-        pool = self._pools.setdefault(origin, _Pool())
+        pool = self._pools.get(origin)
+        if pool is None:
+            pool = self._pools[origin] = Pool(self._loop)
+        opening = Opening(pool, head, body, limits, self._loop)
         if reuse and (idle := pool.take()) is not None:
-            return pool, idle
+            opening.send(idle)
+        else:
+            opening.connect(self._connected(pool, origin, limits))
+        return opening
+
+    async def _connected(self, pool: Pool, origin: _Origin, limits: Deadlines) -> Connection | UpstreamError:
+        """A fresh connection, or why there is none: that an upstream fails is a value, and no task is at fault."""
         try:
             async with asyncio.timeout(limits.connect_s):
-                return pool, await pool.connect(origin, self._tls_context() if origin.tls else None)
+                return await pool.connect(origin.host, origin.port, self._tls_context() if origin.tls else None)
         except TimeoutError:
-            raise expired("connect", limits) from None
+            return expired("connect", limits)
         except OSError as error:  # ssl.SSLError and socket.gaierror are among its kind
             reason = error.strerror or str(error)
-            raise NoConnection(f"no connection to the upstream at {origin.netloc}: {reason}") from error
+            return NoConnection(f"no connection to the upstream at {origin.netloc}: {reason}")
 
-    async def _exchange(
-        self, pool: _Pool, connection: Connection, head: bytes, body: bytes, limits: Deadlines
-    ) -> Exchange:
-        try:
-            async with asyncio.timeout(limits.header_s):
-                connection.send(head, body)
-                await connection.wait_head()
-        except BaseException as error:
-            connection.close()
-            if isinstance(error, TimeoutError):
-                raise expired("header", limits) from None
-            raise
-        return Exchange(connection, pool)
-
-    def _head(self, method: str, address: Address, path: str, headers: Mapping[str, str], *, close: bool) -> bytes:
+    def _head(
+        self, method: str, address: Address, path: str, headers: Mapping[str, str], own: str, *, close: bool
+    ) -> bytes:
         origin = _origin(address.base_url)
-        sent = {
-            "Host": origin.netloc,
-            "User-Agent": self._user_agent,
-            "Accept-Encoding": "identity",
-            **headers,
-            **({"Authorization": f"Bearer {address.api_key}"} if address.api_key else {}),
-            **({"Connection": "close"} if close else {}),
-        }
-        lines = "".join(f"{name}: {value}\r\n" for name, value in sent.items())
-        return f"{method} {origin.path}{path} HTTP/1.1\r\n{lines}\r\n".encode("latin-1")
+        lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+        key = f"Authorization: Bearer {address.api_key}\r\n" if address.api_key else ""
+        closing = "Connection: close\r\n" if close else ""
+        return (
+            f"{method} {origin.path}{path} HTTP/1.1\r\nHost: {origin.netloc}\r\nUser-Agent: {self._user_agent}\r\n"
+            f"Accept-Encoding: identity\r\n{lines}{own}{key}{closing}\r\n"
+        ).encode("latin-1")
 
     def _tls_context(self) -> ssl.SSLContext:
         if self._tls is None:

@@ -62,7 +62,7 @@ def without_secrets(loaded: "Loaded") -> dict[str, Any]:
     sections = loaded.settings.model_dump(mode="json")
     values = {f"{s}.{field}": value for s, fields in sections.items() for field, value in fields.items()}
     values["tier_a.command"] = _without_keys(values["tier_a.command"])
-    for upstream in values["tier_a.upstreams"]:
+    for upstream in (*values["tier_a.upstreams"], *values["embeddings.upstreams"]):
         upstream["base_url"] = re.sub(r"//[^/@]+@", f"//{HIDDEN}@", upstream["base_url"])
         # Someone who pasted the key itself in place of the variable's name shall not see it on a screen.
         if upstream["api_key_env"] and not _ENV_NAME.fullmatch(upstream["api_key_env"]):

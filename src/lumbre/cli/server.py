@@ -1,33 +1,20 @@
-"""Runs the ASGI app on a socket until it is told to stop, and drains before it goes. Driver; `up` composes it."""
+"""Runs the gateway on a socket until it is told to stop, and drains before it goes. Driver; `up` composes it."""
 
 import asyncio
-import contextlib
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-import uvicorn
-from starlette.types import ASGIApp
-
-from lumbre.api.protocol import Protocol
+from lumbre.api.server import Server
 from lumbre.cli.words import Words
 from lumbre.core.errors import OperatorError
 from lumbre.runtime.gateway import Gateway
 from lumbre.runtime.tasks import TaskRoom
 
-_CONNECTION_IDLE_S = 75
 _LAST_WRITES_S = 2
 
 Tell = Callable[[str, dict[str, object]], None]
 """Tells whoever watches that something happened: `draining`, `cut_off`, `stopped`, and what belongs to it."""
-
-
-class _Server(uvicorn.Server):
-    """uvicorn without signal handlers of its own: a signal begins the drain, and the server goes on until its end."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
 
 
 def bind(host: str, port: int, words: Words) -> socket.socket:
@@ -65,7 +52,7 @@ class Running:
         tell: where the way down is reported.
     """
 
-    def __init__(self, app: ASGIApp, gateway: Gateway, sock: socket.socket, tell: Tell) -> None:
+    def __init__(self, server: Server, gateway: Gateway, sock: socket.socket, tell: Tell) -> None:
         self._gateway = gateway
         self._sock = sock
         self._tell = tell
@@ -73,19 +60,7 @@ class Running:
         self._signalled = asyncio.Event()
         self._hurried = asyncio.Event()
         self.stopped_by: signal.Signals | None = None
-        config = uvicorn.Config(
-            app,
-            http=Protocol,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_keep_alive=_CONNECTION_IDLE_S,
-            timeout_graceful_shutdown=_LAST_WRITES_S,
-        )
-        self._server = _Server(config)
+        self._server = server
 
     def heed_signals(self) -> None:
         """From now on a signal is a wish to stop, even before `serve`."""
@@ -95,16 +70,13 @@ class Running:
 
     async def serve(self) -> None:
         """Serve until a signal, then drain: what runs is finished, what is new gets a 503. A second signal cuts off."""
-        serving = self._tasks.spawn(self._server.serve(sockets=[self._sock]), name="serve")
-        stopping = self._tasks.spawn(self._signalled.wait(), name="wait for a signal")
         try:
-            await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if not serving.done():
-                self._tell("draining", {"answers": self._gateway.answers})
-                await self._drain()
-                self._server.should_exit = True
-            await serving
+            await self._server.open(self._sock)
+            await self._signalled.wait()
+            self._tell("draining", {"answers": self._gateway.answers})
+            await self._drain()
         finally:
+            await self._server.close(_LAST_WRITES_S)
             await self._tasks.close()
             await self._gateway.close()
 

@@ -3,6 +3,7 @@ and serves.
 """
 
 import asyncio
+import gc
 import logging
 import logging.handlers
 import signal
@@ -13,7 +14,8 @@ from pathlib import Path
 import uvloop
 
 from lumbre.api.access import is_loopback
-from lumbre.api.app import build_app
+from lumbre.api.app import bounds_of, build_front
+from lumbre.api.server import Server
 from lumbre.cli.engine_choice import choose_engine
 from lumbre.cli.exits import INTERRUPTED, OK
 from lumbre.cli.first_question import FirstQuestion
@@ -32,6 +34,8 @@ from lumbre.runtime.state_dir import StateDir, StateHeld
 from lumbre.runtime.tasks import TaskRoom
 
 _LOG_BYTES = 10 * 1024 * 1024
+_COLLECT_AFTER = 20_000
+"""New containers that outlive the old ones; Python's own 700 is about ten requests."""
 
 
 def up(options: UpOptions) -> int:
@@ -48,9 +52,9 @@ def up(options: UpOptions) -> int:
             _log_to(state.path / "logs" / "gateway.log", verbose=options.verbose)
             settings = choose_engine(loaded, options, shell)
             keys = _keys(settings, state, options, shell)
-            model_path = _model(settings, words)
+            paths = _model_paths(settings, words)
             session = _Session(settings, state, keys, options, shell)
-            return uvloop.run(session.run(model_path))
+            return uvloop.run(session.run(*paths))
     except StateHeld as error:
         text = words("serve.state_held", which=error.which, path=error.path)
         raise OperatorError(text, code=error.code) from error
@@ -66,8 +70,17 @@ def _log_to(path: Path, *, verbose: bool) -> None:
     terminal.setLevel(logging.INFO if verbose else logging.WARNING)
     terminal.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
     root.addHandler(terminal)
-    for noisy in ("asyncio", "uvicorn", "uvicorn.error", "aiohttp", "httpx"):
+    for noisy in ("asyncio", "httpx"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+    if not verbose:  # they have a file of their own
+        logging.getLogger("lumbre.requests").setLevel(logging.WARNING)
+
+
+def _settle_memory() -> None:
+    """What is here now is here to stay, so the collector need not look through it after every few requests."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_COLLECT_AFTER, 20, 20)
 
 
 def _keys(settings: Settings, state: StateDir, options: UpOptions, shell: Shell) -> Keys | None:
@@ -83,12 +96,17 @@ def _keys(settings: Settings, state: StateDir, options: UpOptions, shell: Shell)
     return keys if keys else None
 
 
-def _model(settings: Settings, words: Words) -> Path | None:
+def _model_paths(settings: Settings, words: Words) -> tuple[Path | None, Path | None]:
+    """The files of the embedded engine's model, and of its model for embeddings where that is another."""
     if settings.tier_a.backend != "embedded":
-        return None
-    store = ModelStore(settings.models.cache_dir)
+        return None, None
+    store, given = ModelStore(settings.models.cache_dir), settings.embeddings
     with model_progress(words.lang) as report:
-        return store.ensure(settings.tier_a.model, report)
+        path = store.ensure(settings.tier_a.model, report)
+    if given.backend != "tier_a" or given.model in ("", settings.tier_a.model):
+        return path, None
+    with model_progress(words.lang) as report:
+        return path, store.ensure(given.model, report)
 
 
 class _Session:
@@ -103,19 +121,22 @@ class _Session:
         self._options = options
         self._shell = shell
 
-    async def run(self, model_path: Path | None) -> int:
+    async def run(self, model_path: Path | None, embeddings_path: Path | None) -> int:
         """Serve; return the exit status."""
         given = self._settings.gateway
         sock = bind(given.host, given.port, self._shell.words)
         gateway = Gateway(
             self._settings,
             model_path=model_path,
+            embeddings_path=embeddings_path,
             model_alias=alias_of(self._settings.tier_a.model),
             secret=settings_file.secret,
             environ=settings_file.process_environment(),
         )
-        running = Running(build_app(gateway, self._keys), gateway, sock, self._tell)
+        server = Server(build_front(gateway, self._keys), bounds_of(gateway))
+        running = Running(server, gateway, sock, self._tell)
         running.heed_signals()
+        _settle_memory()
         url = url_of(sock)
         self._state.announce(url, datetime.now(UTC).isoformat())
         self._tell("listening", {"url": url, "pid": self._state.pid})

@@ -1,75 +1,87 @@
 """Takes one request from the door to an engine and its reply back: decide, wait for a place, send, relay, record.
-Driver; the
-verdicts are the domains'.
+Driver; the verdicts are the domains'.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
-import orjson
-
+from lumbre.backends.exchange import Opening
 from lumbre.backends.upstream import Outbound
 from lumbre.core.errors import CallerError, ConnectExpired, LumbreError, NoConnection, UpstreamCut
+from lumbre.gateway.aliases import Aliases, Asked
 from lumbre.gateway.deadlines import Deadlines
 from lumbre.gateway.decision import Decision, Question, decide
 from lumbre.gateway.health import HealthState
-from lumbre.gateway.hints import MODEL_TIERS, Hints
+from lumbre.gateway.hints import MODEL_TIERS
+from lumbre.runtime.ability import able_lanes
+from lumbre.runtime.call import EMBEDDINGS, Call
 from lumbre.runtime.client import Client
 from lumbre.runtime.lanes import Lane
 from lumbre.runtime.passage import Passage
 from lumbre.runtime.records import Record, Records
+from lumbre.runtime.relay_embeddings import relay_embeddings
 from lumbre.runtime.relay_json import relay_folded, relay_json
 from lumbre.runtime.relay_stream import relay_stream
-from lumbre.runtime.tier import Tier
-from lumbre.wire.openai.fields import refuse_unsupported
+from lumbre.runtime.speech import Speech, speech
+from lumbre.runtime.tier import Permit, Tier
+from lumbre.runtime.token_count import TokenCounter
+from lumbre.wire.openai.embeddings import batches
 from lumbre.wire.openai.promise import Promises, is_strict, promises_of
 from lumbre.wire.openai.sense import check_sense
 
-_CONNECT_ATTEMPTS = 3
+_ATTEMPTS = 3
+_UNCANCELLABLE_BYTES = 512
+"""Of text in one call for embeddings to an engine that works on after its caller has gone."""
 
 
-@dataclass(frozen=True)
-class Call:
-    """A request that the door has found well formed.
+class _Lacking(Exception):
+    """An upstream that came up only now turns out to lack something that the request needs."""
+
+    def __init__(self, refusal: CallerError) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    call: Call
+    tier: Tier
+    decision: Decision
+    promises: Promises
+    answers: int
+    deadline_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Embeddings:
+    """Who makes embeddings.
 
     Attributes:
-        decision: its id.
-        endpoint: below `/v1`, such as `/chat/completions`.
-        body: the request's object.
-        headers: those that may go upstream.
+        model: what a request gets that leaves the model open; None: each lane's own choice.
+        wake: called before a request waits for a place; starts what has to be started.
     """
 
-    decision: str
-    endpoint: str
-    body: Mapping[str, Any]
-    headers: Mapping[str, str]
-    hints: Hints
-
-    @property
-    def stream(self) -> bool:
-        """Whether the client wants events."""
-        return self.body.get("stream") is True
-
-    @property
-    def answers(self) -> int:
-        """How many answers are asked for, each of which fills a slot: the alternatives, times the prompts."""
-        prompt = self.body.get("prompt")
-        prompts = len(prompt) if isinstance(prompt, list) and prompt and isinstance(prompt[0], str | list) else 1
-        return prompts * (self.body.get("n") or 1)
+    tier: Tier
+    model: str | None
+    wake: Callable[[], None]
 
 
 class Dispatcher:
     """Answers calls.
 
     Args:
+        tier: who answers.
+        embeddings: who makes embeddings; None: nobody.
+        aliases: what the names of models stand for.
         clock: monotonic seconds, the event loop's.
     """
 
     def __init__(
         self,
         tier: Tier,
+        embeddings: Embeddings | None,
+        aliases: Aliases,
         outbound: Outbound,
         records: Records,
         limits: Deadlines,
@@ -78,11 +90,14 @@ class Dispatcher:
         clock: Callable[[], float],
     ) -> None:
         self._tier = tier
+        self._embeddings = embeddings
+        self._aliases = aliases
         self._outbound = outbound
         self._records = records
         self._limits = limits
         self._reply_limit_bytes = reply_limit_bytes
         self._clock = clock
+        self._counter = TokenCounter(outbound)
 
     async def answer(self, call: Call, client: Client) -> None:
         """Answer one call.
@@ -109,122 +124,128 @@ class Dispatcher:
             record.mark("end", self._clock())
             self._records.write(record)
 
+    async def count_tokens(self, call: Call) -> tuple[int, bool]:
+        """How many tokens a call's prompt is for the engine that would answer it, and whether that is an estimate.
+
+        Raises:
+            LumbreError: nobody could answer the call.
+        """
+        plan = await self._planned(call, self._tier)
+        lanes = self._tier.up(self._tier.lanes_for(plan.decision.model))
+        return await self._counter.count_or_estimate(lanes[0], call.asked, call.body, plan.decision.model)
+
     async def _answer(self, call: Call, client: Client, record: Record) -> None:
-        check_sense(call.body)
-        deadline_at = self._clock() + self._tier.wait_s
-        question = Question(str(call.body.get("model") or "auto"), call.hints, is_strict(call.body))
-        if question.model not in (*MODEL_TIERS, *self._tier.models()):
-            await self._tier.settle(deadline_at)
-        decision = decide(question, self._tier.facts())
-        record.model, record.reason = decision.model or question.model, decision.reason
-        plan = _Plan(call, decision, promises_of(call.body, call.answers), deadline_at)
-        lanes = _able(self._tier.lanes_for(decision.model), call)
-        for _ in range(_CONNECT_ATTEMPTS - 1):
+        plan = await self._planned(call, self._tier_of(call))
+        record.model = plan.decision.model or str(call.body.get("model") or "auto")
+        record.reason = plan.decision.reason
+        lanes = await able_lanes(plan.tier.lanes_for(plan.decision.model), call, plan.decision.model, self._counter)
+        for left in reversed(range(_ATTEMPTS)):
+            # What is not up yet has not said what it can do.
+            unsure = any(lane.health.state is not HealthState.READY for lane in lanes)
             try:
-                await self._attempt(plan, client, record, lanes)
-                break
+                await self._attempt(plan, client, record, lanes, unsure=unsure)
+                return
+            except _Lacking as lacking:
+                lanes = [lane for lane in lanes if lane.id != record.node]
+                if not lanes or not left:
+                    raise lacking.refusal from None
             except (NoConnection, ConnectExpired):
                 # Nothing was sent, so another try is safe: elsewhere, or here once it is up again.
                 lanes = [lane for lane in lanes if lane.id != record.node or lane.health.state is HealthState.STARTING]
-                if client.started or not lanes:
+                if client.started or not lanes or not left:
                     raise
-        else:
-            await self._attempt(plan, client, record, lanes)
 
-    async def _attempt(self, plan: "_Plan", client: Client, record: Record, lanes: list[Lane]) -> None:
+    def _tier_of(self, call: Call) -> Tier:
+        if call.asked != EMBEDDINGS:
+            return self._tier
+        if self._embeddings is None:
+            message = 'embeddings are switched off here ([embeddings] backend = "off")'
+            raise CallerError(message, status=404, code="unsupported_endpoint")
+        self._embeddings.wake()
+        return self._embeddings.tier
+
+    async def _planned(self, call: Call, tier: Tier) -> _Plan:
+        check_sense(call.body)
+        deadline_at = self._clock() + tier.wait_s
+        facts = tier.facts()
+        model = str(call.body.get("model") or "auto")
+        asked: Asked | None = None
+        if model not in MODEL_TIERS and model not in facts.models:
+            await tier.settle(deadline_at)
+            facts = tier.facts()
+            asked = self._aliases.resolve(model, facts.models)
+            model = asked.model
+        decision = decide(Question(model, call.hints, is_strict(call.body), asked), facts)
+        if call.asked == EMBEDDINGS and decision.model is None and self._embeddings is not None:
+            decision = replace(decision, model=self._embeddings.model)
+        answers = call.answers
+        return _Plan(call, tier, decision, promises_of(call.body, answers), answers, deadline_at)
+
+    async def _attempt(self, plan: _Plan, client: Client, record: Record, lanes: list[Lane], *, unsure: bool) -> None:
         call = plan.call
-        async with self._tier.permit(call.decision, plan.call.answers, lanes, plan.deadline_at) as permit:
+        async with plan.tier.permit(call.decision, plan.answers, lanes, plan.deadline_at) as permit:
             lane = permit.lane
             record.node = lane.id
             record.mark("admitted", self._clock())
-            passage = self._passage(plan, client, record, lane)
-            sent = _upstream_body(call, plan.decision, lane)
-            opening = self._outbound.post(
-                permit.address,
-                call.endpoint,
-                sent,
-                call.headers,
-                self._limits,
-                reuse=lane.traits.keeps_connections,
-            )
-            relay = relay_stream if call.stream else relay_folded if lane.traits.needs_stream else relay_json
+            if unsure:
+                await self._check_again(lane, call, plan.decision.model)
+            said = speech(call, lane, plan.decision.model)
+            passage = self._passage(plan, client, record, lane, said)
             try:
-                await relay(passage, opening)
+                await self._relay(passage, permit, call, said)
             except (NoConnection, ConnectExpired, UpstreamCut):
-                self._tier.suspect(lane)
+                plan.tier.suspect(lane)
                 raise
 
-    def _passage(self, plan: "_Plan", client: Client, record: Record, lane: Lane) -> Passage:
+    async def _check_again(self, lane: Lane, call: Call, model: str | None) -> None:
+        try:
+            await able_lanes([lane], call, model, self._counter)
+        except CallerError as error:
+            raise _Lacking(error) from error
+
+    async def _relay(self, passage: Passage, permit: Permit, call: Call, said: Speech) -> None:
+        traits = permit.lane.traits
+        if call.asked == EMBEDDINGS:
+            most_bytes = _UNCANCELLABLE_BYTES if traits.needs_stream else self._reply_limit_bytes
+            parts = batches(said.body, most_bytes)
+            await relay_embeddings(passage, said.body, parts, lambda part: self._post(permit, call, said.part(part)))
+            return
+        opening = self._post(permit, call, said)
+        relay = relay_stream if call.stream else relay_folded if traits.needs_stream else relay_json
+        try:
+            await relay(passage, opening)
+        finally:
+            opening.close()
+
+    def _post(self, permit: Permit, call: Call, said: Speech) -> Opening:
+        reuse = permit.lane.traits.keeps_connections
+        return self._outbound.post(
+            permit.address, said.endpoint, said.encoded(), call.headers, self._limits, reuse=reuse
+        )
+
+    def _passage(self, plan: _Plan, client: Client, record: Record, lane: Lane, said: Speech) -> Passage:
+        call = plan.call
         return Passage(
             client=client,
             record=record,
             limits=self._limits,
             promises=plan.promises,
-            headers=_reply_headers(plan, lane),
-            choices=plan.call.answers,
-            own_progress=lane.traits.reports_progress and "return_progress" not in plan.call.body,
+            headers=[
+                ("x-lumbre-tier", plan.decision.tier),
+                ("x-lumbre-node", lane.id),
+                *decision_headers(call.decision),
+            ],
+            dialect=said.dialect,
+            translation=said.translation,
+            openai_errors=call.retelling is None or call.retelling.openai_errors,
+            keep=None if call.retelling is None else call.retelling.keep,
+            choices=plan.answers,
+            own_progress=said.adds_progress,
             sends_nulls=lane.traits.sends_nulls,
             reply_limit_bytes=self._reply_limit_bytes,
             clock=self._clock,
             began_at=self._clock(),
         )
-
-
-@dataclass(frozen=True)
-class _Plan:
-    call: Call
-    decision: Decision
-    promises: Promises
-    deadline_at: float
-
-
-def _able(lanes: list[Lane], call: Call) -> list[Lane]:
-    """The lanes whose engines can honour every field of the request; if there is none, the first one's refusal."""
-    refusals = []
-    able = []
-    for lane in lanes:
-        try:
-            refuse_unsupported(call.body, lane.traits.refusals.get(call.endpoint, ()), lane.traits.name)
-        except CallerError as error:
-            refusals.append(error)
-        else:
-            able.append(lane)
-    if refusals and not able:
-        raise refusals[0]
-    return able
-
-
-def _upstream_body(call: Call, decision: Decision, lane: Lane) -> bytes:
-    body = {key: value for key, value in call.body.items() if key != "lumbre"}
-    body["model"] = lane.target(decision.model)
-    if not lane.traits.takes_named_choice:
-        _name_the_choice(body)
-    if lane.traits.needs_stream and not call.stream:
-        body["stream"] = True
-        body["stream_options"] = {"include_usage": True}
-    if lane.traits.reports_progress and body.get("stream"):
-        body.setdefault("return_progress", True)
-    try:
-        return orjson.dumps(body)
-    except orjson.JSONEncodeError as error:
-        raise CallerError(f"the body cannot be passed on: {error}", code="too_deep") from error
-
-
-def _name_the_choice(body: dict[str, Any]) -> None:
-    """Say "this tool" in the words of an engine that knows only "some tool": offer that one alone."""
-    choice = body.get("tool_choice")
-    if isinstance(choice, dict):
-        name = choice["function"]["name"]
-        body["tools"] = [tool for tool in body["tools"] if (tool.get("function") or {}).get("name") == name]
-        body["tool_choice"] = "required"
-
-
-def _reply_headers(plan: _Plan, lane: Lane) -> list[tuple[str, str]]:
-    return [
-        ("x-lumbre-tier", plan.decision.tier),
-        ("x-lumbre-node", lane.id),
-        *decision_headers(plan.call.decision),
-    ]
 
 
 def decision_headers(decision: str) -> list[tuple[str, str]]:

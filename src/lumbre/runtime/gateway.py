@@ -1,38 +1,38 @@
-"""The gateway as one object: its tier, what feeds the tier, the dispatcher, and the way down. Driver; the
-composition root in
-`cli` makes it, the doors use it.
+"""The gateway as one object: its tiers, what feeds them, the dispatcher, and the way down. Driver; the composition root
+in `cli` makes it, the doors use it.
 """
 
 import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from lumbre import __version__
 from lumbre.backends.traits import LLAMA_CPP
-from lumbre.backends.upstream import Address, Outbound
-from lumbre.core.errors import CapacityError
+from lumbre.backends.upstream import Outbound
+from lumbre.core.errors import CapacityError, OperatorError
 from lumbre.core.ids import DecisionId, decision_id
+from lumbre.gateway.aliases import Aliases
+from lumbre.gateway.capability import Capability
 from lumbre.gateway.deadlines import Deadlines
-from lumbre.gateway.health import Health, HealthState
-from lumbre.runtime.dispatch import Dispatcher
-from lumbre.runtime.engine_lane import EngineLane
+from lumbre.runtime.dispatch import Dispatcher, Embeddings
 from lumbre.runtime.lanes import Lane
-from lumbre.runtime.launches import Launch, command_launch, embedded_launch
-from lumbre.runtime.prober import Prober
+from lumbre.runtime.launches import EMBEDDING_SLOTS, Launch, command_launch, embedded_launch, embeddings_launch
+from lumbre.runtime.models import alias_of
 from lumbre.runtime.records import Records
+from lumbre.runtime.request_log import RequestLog
+from lumbre.runtime.response_store import ResponseStore
 from lumbre.runtime.schema import Settings, UpstreamSection
-from lumbre.runtime.supervisor import Supervisor
+from lumbre.runtime.sources import Engine, Sources, said
 from lumbre.runtime.tasks import TaskRoom
 from lumbre.runtime.tier import Tier
 
 log = logging.getLogger(__name__)
 
 CUT_OFF = "cut_off"
+_IDS_AT_ONCE = 256
 _CUT_OFF_S = 5
 """Each client has a second to be told."""
 
@@ -46,6 +46,13 @@ class Gateway:
         model_alias: what its model is called.
         secret: reads a named secret, such as an upstream's key.
         environ: this process's environment; engines get what they need of it.
+        embeddings_path: the file of `[embeddings] model`, where that is not the embedded engine's.
+
+    Attributes:
+        aliases: what the names of models stand for.
+        tier: tier A.
+        embeddings: who makes embeddings: tier A itself, or lanes of their own; None: nobody.
+        responses: where responses are kept; None: nowhere.
     """
 
     def __init__(
@@ -56,41 +63,50 @@ class Gateway:
         model_alias: str,
         secret: Callable[[str], str],
         environ: Mapping[str, str],
+        embeddings_path: Path | None = None,
     ) -> None:
         self.settings = settings
         self.began_at_s = int(time.time())
         self.draining = False
-        self._secret = secret
         self._environ = environ
         self._tasks = TaskRoom()
         self._outbound = Outbound(user_agent=f"lumbre/{__version__}")
-        self._supervisor: Supervisor | None = None
-        self._answers: dict[str, asyncio.Task[object]] = {}
+        self._answers: dict[str, asyncio.Task[None]] = {}
         self._idle = asyncio.Event()
         self._idle.set()
-        tier_a, limits = settings.tier_a, settings.limits
-        suspects: dict[str, Callable[[], None]] = {}
-        self.tier = Tier(
-            self._lanes(model_alias),
-            max_waiting=limits.waiting,
-            wait_s=limits.wait_s,
-            strict_json=tier_a.strict_json,
-            suspect=lambda lane: suspects[lane.id](),
+        self._dice, self._dice_left = b"", 0
+        self.aliases = Aliases(settings.models.alias)
+        self._sources, self._embedding_sources = (
+            Sources(self._outbound, self._tasks, settings.breaker, secret) for _ in range(2)
         )
-        self._attach(model_path, suspects)
-        self.records = Records(self.tier)
+        self.tier = self._made_tier(self._lanes(model_alias), self._sources, strict_json=settings.tier_a.strict_json)
+        self._attach(model_path)
+        self.embeddings = self._made_embeddings(model_path, model_alias, embeddings_path)
+        self._sources.start()
+        if settings.embeddings.backend == "openai":
+            self._embedding_sources.start()
+        self.responses = self._made_store()
+        self.makes_embeddings = self._made_maker()
+        tiers = [self.tier] if self.embeddings in (None, self.tier) else [self.tier, self.embeddings]
+        self.records = Records(tiers, RequestLog(settings.gateway.state_dir / "logs" / "requests.log"))
         self.dispatcher = Dispatcher(
             self.tier,
+            self.makes_embeddings,
+            self.aliases,
             self._outbound,
             self.records,
             _deadlines(settings),
-            reply_limit_bytes=limits.reply_bytes,
+            reply_limit_bytes=settings.limits.reply_bytes,
             clock=asyncio.get_running_loop().time,
         )
 
     def new_decision(self) -> DecisionId:
         """An id for a request that has just arrived."""
-        return decision_id(secrets.token_bytes(12))
+        # The system is asked for many at once: a call to it costs more than the rest of this.
+        if self._dice_left == 0:
+            self._dice, self._dice_left = secrets.token_bytes(12 * _IDS_AT_ONCE), _IDS_AT_ONCE
+        self._dice_left -= 1
+        return decision_id(self._dice[12 * self._dice_left :])
 
     def refuse_if_draining(self) -> None:
         """Ask this in the moment before an answer is begun.
@@ -101,17 +117,21 @@ class Gateway:
         if self.draining:
             raise CapacityError("the gateway is stopping and takes no new work", code="draining", retry_after_s=5)
 
-    @contextmanager
-    def answering(self, decision: str, task: "asyncio.Task[object]") -> Iterator[None]:
-        """Count an answer while it is being made. There is no wait between `refuse_if_draining` and this."""
+    def begin_answer(self, decision: str, task: "asyncio.Task[None]") -> None:
+        """A task makes an answer. There is no wait between `refuse_if_draining` and this."""
         self._answers[decision] = task
         self._idle.clear()
-        try:
-            yield
-        finally:
-            del self._answers[decision]
-            if not self._answers:
-                self._idle.set()
+
+    def end_answer(self, decision: str) -> None:
+        """The answer is made, or given up."""
+        self._answers.pop(decision, None)
+        if not self._answers:
+            self._idle.set()
+
+    @property
+    def embeddings_asleep(self) -> bool:
+        """Whether who makes embeddings is started by the first request for them, which has not come."""
+        return not self._embedding_sources.begun
 
     @property
     def answers(self) -> int:
@@ -140,72 +160,97 @@ class Gateway:
             log.error("%d answers would not end", len(self._answers))
 
     async def close(self) -> None:
-        """Stop the engine, the probes and the connections."""
+        """Stop the engines, the probes and the connections."""
         self.draining = True
-        if self._supervisor is not None:
-            await self._supervisor.stop()
+        await asyncio.gather(self._sources.stop(), self._embedding_sources.stop())
         await self._tasks.close()
         await self._outbound.close()
+        self.records.close()
+        if self.responses is not None:
+            await asyncio.to_thread(self.responses.close)
+
+    def _made_maker(self) -> Embeddings | None:
+        if self.embeddings is None:
+            return None
+        model = (self.settings.embeddings.model or None) if self.embeddings is self.tier else None
+        return Embeddings(self.embeddings, model, self._embedding_sources.start)
+
+    def _made_store(self) -> ResponseStore | None:
+        given = self.settings.responses
+        if not given.store:
+            return None
+        path = self.settings.gateway.state_dir / "responses.sqlite"
+        return ResponseStore(path, keep=given.keep, keep_bytes=given.keep_bytes, keep_s=given.keep_s, now_s=time.time)
+
+    def _made_tier(self, lanes: Sequence[Lane], sources: Sources, *, strict_json: bool) -> Tier:
+        limits = self.settings.limits
+        return Tier(
+            lanes,
+            max_waiting=limits.waiting,
+            wait_s=limits.wait_s,
+            strict_json=strict_json,
+            suspect=sources.suspect,
+        )
 
     def _lanes(self, alias: str) -> list[Lane]:
         tier_a = self.settings.tier_a
         if tier_a.backend == "embedded":
-            return [Lane("embedded", tier_a.slots, alias, traits=LLAMA_CPP, asked=True, settled=True)]
+            lane = Lane("embedded", tier_a.slots, alias, traits=LLAMA_CPP, asked=True, settled=True, said=said(tier_a))
+            lane.learn({alias: Capability(tier_a.context_tokens, images=False, json_schema=True)})
+            return [lane]
         if tier_a.backend == "command":
-            return [Lane("command", tier_a.slots, "")]
-        return [Lane(each.id, each.slots, each.model) for each in tier_a.upstreams]
+            return [Lane("command", tier_a.slots, "", said=said(tier_a))]
+        return [_upstream_lane(each, each.model, said(tier_a)) for each in tier_a.upstreams]
 
-    def _attach(self, model_path: Path | None, suspects: dict[str, Callable[[], None]]) -> None:
+    def _attach(self, model_path: Path | None) -> None:
         tier_a = self.settings.tier_a
         if tier_a.backend == "openai":
-            for upstream in tier_a.upstreams:
-                prober = self._prober(self.tier.lanes[upstream.id], upstream)
-                suspects[upstream.id] = prober.suspect
-                self._watch(prober.run(), self.tier.lanes[upstream.id])
-            return
-        (lane,) = self.tier.lanes.values()
-        engine = EngineLane(lane, self._outbound, self.tier.changed, self._tasks)
-        supervisor = Supervisor(
-            self._make_launch(model_path, lane.model),
-            boot_timeout_s=tier_a.boot_timeout_s,
-            probe_s=self.settings.breaker.probe_s,
-            failures=self.settings.breaker.failures,
-            log_path=self.settings.gateway.state_dir / "logs" / "engine.log",
-            on_change=engine.report,
-        )
-        suspects[lane.id] = lambda: engine.doubt(supervisor.suspect)
-        self._supervisor = supervisor
-        self._watch(supervisor.run(), lane)
+            self._sources.probe(self.tier, tier_a.upstreams)
+        else:
+            (lane,) = self.tier.lanes.values()
+            self._sources.supervise(self.tier, lane, self._engine(self._make_launch(model_path, lane.model), "engine"))
 
-    def _watch(self, source: Coroutine[Any, Any, None], lane: Lane) -> None:
-        """Run what writes a lane; if that should ever fail, the lane must not go on as it was."""
+    def _made_embeddings(self, model_path: Path | None, alias: str, own_path: Path | None) -> Tier | None:
+        given, sources = self.settings.embeddings, self._embedding_sources
+        if given.backend == "off":
+            return None
+        if given.backend == "openai":
+            lanes = [_upstream_lane(each, each.model or given.model, Capability()) for each in given.upstreams]
+            tier = self._made_tier(lanes, sources, strict_json=False)
+            sources.probe(tier, given.upstreams)
+            return tier
+        if model_path is None:
+            return self.tier
+        if given.model and given.model != self.settings.tier_a.model:
+            model_path, alias = own_path, alias_of(given.model)
+            if model_path is None:
+                raise OperatorError(f"the file of [embeddings] model = {given.model!r} has not been fetched")
+        ability = Capability(endpoints=frozenset({"embeddings"}))
+        lane = Lane("embedded", EMBEDDING_SLOTS, alias, traits=LLAMA_CPP, asked=True, settled=True, said=ability)
+        lane.learn({alias: Capability(given.context_tokens)})
+        tier = self._made_tier([lane], sources, strict_json=False)
+        sources.supervise(tier, lane, self._engine(self._make_embeddings_launch(model_path, alias), "embeddings"))
+        return tier
 
-        def ended(task: asyncio.Task[None]) -> None:
-            if not task.cancelled() and task.exception() is not None:
-                lane.health = Health(
-                    HealthState.DOWN, reason="what watches it failed; the gateway's log has the details"
-                )
-                lane.settled = True
-                self.tier.changed(lane)
-
-        self._tasks.spawn(source, name=f"watch {lane.id}").add_done_callback(ended)
+    def _engine(self, make_launch: Callable[[], Launch], log_name: str) -> Engine:
+        log_path = self.settings.gateway.state_dir / "logs" / f"{log_name}.log"
+        return Engine(make_launch, self.settings.tier_a.boot_timeout_s, log_path)
 
     def _make_launch(self, model_path: Path | None, alias: str) -> Callable[[], Launch]:
-        tier_a, environ = self.settings.tier_a, self._environ
+        settings, environ = self.settings, self._environ
         if model_path is None:
-            return lambda: command_launch(tier_a, environ=environ)
-        return lambda: embedded_launch(tier_a, model_path, alias=alias, environ=environ)
+            withheld = [upstream.api_key_env for upstream in settings.embeddings.upstreams]
+            return lambda: command_launch(settings.tier_a, environ=environ, withheld=withheld)
+        return lambda: embedded_launch(settings.tier_a, model_path, alias=alias, environ=environ)
 
-    def _prober(self, lane: Lane, upstream: UpstreamSection) -> Prober:
-        key = self._secret(upstream.api_key_env) if upstream.api_key_env else None
-        return Prober(
-            lane,
-            Address(str(upstream.base_url).rstrip("/"), key),
-            self._outbound,
-            self.tier.changed,
-            probe_s=self.settings.breaker.probe_s,
-            failures=self.settings.breaker.failures,
-        )
+    def _make_embeddings_launch(self, model_path: Path, alias: str) -> Callable[[], Launch]:
+        settings, environ = self.settings, self._environ
+        return lambda: embeddings_launch(settings, model_path, alias=alias, environ=environ)
+
+
+def _upstream_lane(upstream: UpstreamSection, model: str, tier_said: Capability) -> Lane:
+    own = said(upstream, upstream.context_tokens).over(tier_said)
+    return Lane(upstream.id, upstream.slots, model, said=own)
 
 
 def _deadlines(settings: Settings) -> Deadlines:

@@ -1,23 +1,25 @@
 """What is kept of every request: metrics for Prometheus and one log line. Driver; sizes and counts only, never text."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 
 import orjson
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from lumbre.core.errors import LumbreError
-from lumbre.runtime.lanes import Lane
+from lumbre.runtime.metrics import Counter, Exposition, Gauge, Histogram
+from lumbre.runtime.request_log import RequestLog
 from lumbre.runtime.tier import Tier
 from lumbre.wire.openai.story import Usage
 
 log = logging.getLogger("lumbre.requests")
 
-_SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+_NOTHING = Usage(0, 0, estimated=True)
 
 
-@dataclass
+@dataclass(slots=True)
 class Record:
     """One request, filled in as it goes.
 
@@ -40,61 +42,57 @@ class Record:
     reason: str = ""
     param: str | None = None
     finished: bool = False
-    usage: Usage = field(default_factory=lambda: Usage(0, 0, estimated=True))
+    usage: Usage = _NOTHING
     times: dict[str, float] = field(default_factory=dict)
 
     def mark(self, what: str, now: float) -> None:
         """Note when something happened, the first time it does."""
-        self.times.setdefault(what, now - self.began_at)
+        if what not in self.times:
+            self.times[what] = now - self.began_at
 
 
 class Records:
-    """The gateway's counters and its request log."""
+    """The gateway's counters and its request log.
 
-    def __init__(self, tier: Tier) -> None:
-        self._registry = CollectorRegistry()
+    Args:
+        tiers: whose lanes are counted; each once.
+        request_log: where the lines go.
+    """
+
+    def __init__(self, tiers: Sequence[Tier], request_log: RequestLog) -> None:
+        self._request_log = request_log
         self._requests = Counter(
-            "lumbre_requests",
-            "Requests by how they ended.",
-            ["endpoint", "node", "status", "outcome"],
-            registry=self._registry,
+            "lumbre_requests", "Requests by how they ended.", ["endpoint", "node", "status", "outcome"]
         )
         self._tokens = Counter(
-            "lumbre_tokens",
-            "Tokens; estimated when the engine never said.",
-            ["node", "kind", "estimated"],
-            registry=self._registry,
+            "lumbre_tokens", "Tokens; estimated when the engine never said.", ["node", "kind", "estimated"]
         )
-        self._first_token = Histogram(
-            "lumbre_first_token_seconds",
-            "Arrival to first token.",
-            ["node"],
-            buckets=_SECONDS,
-            registry=self._registry,
+        self._first_token = Histogram("lumbre_first_token_seconds", "Arrival to first token.", ["node"])
+        self._duration = Histogram("lumbre_request_seconds", "Arrival to end.", ["node"])
+        in_flight = Gauge("lumbre_in_flight", "Requests that run now.", ["node"], partial(_in_flight, tiers))
+        waiting = Gauge("lumbre_waiting", "Requests in line.", [], partial(_waiting, tiers))
+        self._exposition = Exposition(
+            [self._requests, self._tokens, self._first_token, self._duration, in_flight, waiting]
         )
-        self._duration = Histogram(
-            "lumbre_request_seconds", "Arrival to end.", ["node"], buckets=_SECONDS, registry=self._registry
-        )
-        self._in_flight = Gauge("lumbre_in_flight", "Requests that run now.", ["node"], registry=self._registry)
-        for lane in tier.lanes.values():
-            self._in_flight.labels(lane.id).set_function(partial(_running, tier, lane))
-        waiting = Gauge("lumbre_waiting", "Requests in line.", registry=self._registry)
-        waiting.set_function(lambda: float(tier.waiting))
 
     def write(self, record: Record) -> None:
         """The request has ended; one that nobody gave an outcome met a fault of ours."""
         if not record.outcome:
             record.outcome, record.status = "internal", record.status or 500
-        self._requests.labels(record.endpoint, record.node, str(record.status), record.outcome).inc()
-        if record.node:
-            estimated = str(record.usage.estimated).lower()
-            self._tokens.labels(record.node, "prompt", estimated).inc(record.usage.prompt)
-            self._tokens.labels(record.node, "completion", estimated).inc(record.usage.completion)
-            self._duration.labels(record.node).observe(record.times.get("end", 0.0))
+        node = record.node
+        self._requests.values[record.endpoint, node, str(record.status), record.outcome] += 1
+        if node:
+            usage = record.usage
+            estimated = "true" if usage.estimated else "false"
+            self._tokens.values[node, "prompt", estimated] += usage.prompt
+            self._tokens.values[node, "completion", estimated] += usage.completion
+            self._duration.observe((node,), record.times.get("end", 0.0))
             if "token" in record.times:
-                self._first_token.labels(record.node).observe(record.times["token"])
+                self._first_token.observe((node,), record.times["token"])
+        line = _line(record)
+        self._request_log.add(line)
         if log.isEnabledFor(logging.INFO):
-            log.info("%s", _line(record))
+            log.info("%s", line.decode())
 
     def turned_away(self, decision: str, endpoint: str, error: LumbreError) -> None:
         """A request that the door did not let through."""
@@ -104,27 +102,40 @@ class Records:
 
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format."""
-        return generate_latest(self._registry)
+        return self._exposition.text()
+
+    def close(self) -> None:
+        """Write what is not written yet."""
+        self._request_log.flush()
 
 
-def _running(tier: Tier, lane: Lane) -> float:
-    return float(tier.in_flight(lane))
+def _in_flight(tiers: Sequence[Tier]) -> list[tuple[tuple[str, ...], float]]:
+    """By node: the embedded engine's two processes are one node."""
+    nodes = dict.fromkeys(name for tier in tiers for name in tier.lanes)
+    return [((node,), sum(tier.in_flight(tier.lanes[node]) for tier in tiers if node in tier.lanes)) for node in nodes]
 
 
-def _line(record: Record) -> str:
-    story = {
-        "decision": record.decision,
-        "endpoint": record.endpoint,
-        "stream": record.stream,
-        "model": record.model,
-        "node": record.node,
-        "status": record.status,
-        "outcome": record.outcome,
-        "reason": record.reason,
-        "param": record.param,
-        "prompt_tokens": record.usage.prompt,
-        "completion_tokens": record.usage.completion,
-        "tokens_estimated": record.usage.estimated,
-        "seconds": {name: round(value, 4) for name, value in record.times.items()},
-    }
-    return orjson.dumps(story).decode()
+def _waiting(tiers: Sequence[Tier]) -> list[tuple[tuple[str, ...], float]]:
+    return [((), sum(tier.waiting for tier in tiers))]
+
+
+def _line(record: Record) -> bytes:
+    usage = record.usage
+    return orjson.dumps(
+        {
+            "at": datetime.now(UTC),
+            "decision": record.decision,
+            "endpoint": record.endpoint,
+            "stream": record.stream,
+            "model": record.model,
+            "node": record.node,
+            "status": record.status,
+            "outcome": record.outcome,
+            "reason": record.reason,
+            "param": record.param,
+            "prompt_tokens": usage.prompt,
+            "completion_tokens": usage.completion,
+            "tokens_estimated": usage.estimated,
+            "seconds": {name: round(value, 5) for name, value in record.times.items()},
+        }
+    )

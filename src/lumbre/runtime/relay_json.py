@@ -1,119 +1,153 @@
-"""Carries a reply of one JSON object: read whole, checked, sent on. Driver; the checks are `wire.openai`'s.
+"""Carries a reply of one JSON object: read whole, checked, sent on. Driver; the checks are `wire`'s.
 
 An engine that can be cancelled in the middle of such a call is asked for just that and its bytes are not touched. One
 that cannot (llama.cpp) is asked for a stream, which is folded into the object.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Mapping
 from typing import Any
 
-from lumbre.backends.upstream import Exchange
+import orjson
+
+from lumbre.backends.exchange import Exchange, Opening
 from lumbre.core.errors import UpstreamCut, UpstreamError
-from lumbre.gateway.deadlines import Countdown
+from lumbre.gateway.deadlines import Countdown, expired
 from lumbre.runtime.passage import (
     EVENT_STREAM,
     Passage,
     check_encoding,
     check_promises,
     relay_refusal,
+    room,
     send_whole,
     split,
-    within_total,
 )
 from lumbre.wire.headers import forwarded_reply
 from lumbre.wire.json_text import parse
-from lumbre.wire.openai.fold import Fold, MalformedReply
-from lumbre.wire.openai.story import Beat, Story, choices_of, usage_of
+from lumbre.wire.openai.fold import MalformedReply
+from lumbre.wire.openai.story import Beat
 from lumbre.wire.sse import Event, Splitter
+from lumbre.wire.translation import Translation
 
 _REASON_CHARS = 500
 
 
-async def relay_json(passage: Passage, opening: Coroutine[Any, Any, Exchange]) -> None:
+async def relay_json(passage: Passage, opening: Opening) -> None:
     """Carry a reply that the engine makes as one object."""
-    async with _accepted(passage, opening) as exchange:
-        if exchange is None:
+    exchange = await header(passage, opening)
+    try:
+        if exchange.status >= 300:
+            await relay_refusal(passage, exchange)
             return
+        check_encoding(exchange)
         # The header of such a reply comes when the engine is done, so the wait for the body begins here.
         countdown = Countdown(passage.limits, passage.clock(), keepalive=False, began_at=passage.began_at)
-        body = b"".join([chunk async for chunk in _chunks(passage, exchange, countdown)])
-    reply = _parsed(body, exchange.content_type)
-    if isinstance(usage := reply.get("usage"), dict):
-        passage.record.usage = usage_of(usage)
+        body = await read_body(passage, exchange, countdown)
+    finally:
+        exchange.close()
+    reply = parsed(body, exchange.content_type)
+    with mapped():
+        usage = passage.dialect.count(reply)
+    if usage is not None:
+        passage.record.usage = usage
     if passage.promises.any:
-        check_promises(passage.promises, choices_of(reply))
-    await send_whole(passage, exchange.status, body, forwarded_reply(exchange.headers))
+        check_promises(passage.promises, passage.dialect.choices(reply))
+    if passage.translation is not None:
+        body = await translated(passage, passage.translation, reply)
+    send_whole(passage, exchange.status, body, forwarded_reply(exchange.headers))
+    await room(passage)
 
 
-async def relay_folded(passage: Passage, opening: Coroutine[Any, Any, Exchange]) -> None:
+async def relay_folded(passage: Passage, opening: Opening) -> None:
     """Carry a reply that has to be asked for as a stream."""
-    async with _accepted(passage, opening) as exchange:
-        if exchange is None:
+    exchange = await header(passage, opening)
+    try:
+        if exchange.status >= 300:
+            await relay_refusal(passage, exchange)
             return
+        check_encoding(exchange)
         if exchange.content_type != EVENT_STREAM:
             raise UpstreamError(f"asked for a stream, the upstream answered with {exchange.content_type}")
         folding = _Folding(passage, exchange)
         await folding.run()
-    check_promises(passage.promises, tuple(folding.story.choices.values()))
-    headers = [(name, value) for name, value in forwarded_reply(exchange.headers) if name != "content-type"]
-    await send_whole(passage, 200, folding.body(), [("content-type", "application/json"), *headers])
-
-
-@asynccontextmanager
-async def _accepted(passage: Passage, opening: Coroutine[Any, Any, Exchange]) -> AsyncIterator[Exchange | None]:
-    """Open an exchange and close it after use; None if the upstream refused, which the client has then been told."""
-    exchange = await within_total(passage, opening)
-    try:
-        passage.record.mark("header", passage.clock())
-        if exchange.status >= 300:
-            await relay_refusal(passage, exchange)
-            yield None
-        else:
-            check_encoding(exchange)
-            yield exchange
     finally:
         exchange.close()
+    check_promises(passage.promises, tuple(folding.story.choices.values()))
+    with mapped():
+        body = folding.fold.body()
+    if passage.translation is not None:
+        body = await translated(passage, passage.translation, orjson.loads(body))
+    headers = [(name, value) for name, value in forwarded_reply(exchange.headers) if name != "content-type"]
+    send_whole(passage, 200, body, [("content-type", "application/json"), *headers])
+    await room(passage)
 
 
-async def _chunks(
-    passage: Passage, exchange: Exchange, countdown: Countdown, *, counts: bool = True
-) -> AsyncIterator[bytes]:
-    """The body as it comes, under the deadlines and the limit of size.
+async def translated(passage: Passage, translation: Translation, reply: Mapping[str, Any]) -> bytes:
+    """A whole reply as the client's API tells it; kept, where somebody wants to."""
+    with mapped():
+        body = translation.reply(reply)
+        if passage.keep is None:
+            return body
+        await passage.keep()
+        return translation.reply(reply)  # it may say now that it could not be kept
 
-    Args:
-        counts: whatever comes counts as a token; False where the caller looks into it.
+
+async def header(passage: Passage, opening: Opening) -> Exchange:
+    """Wait for the response's header.
+
+    Raises:
+        DeadlineError: `connect`, `header` or `total`.
+        UpstreamError: see `Opening.header`.
     """
+    try:
+        exchange = await opening.header(passage.total_at)
+    except TimeoutError:
+        raise expired("total", passage.limits) from None
+    passage.record.mark("header", passage.clock())
+    return exchange
+
+
+async def read_body(passage: Passage, exchange: Exchange, countdown: Countdown) -> bytes:
+    """The whole body, under the deadlines and the limit of size; whatever comes counts as a token."""
+    parts = []
     size = 0
     while chunk := await _next_chunk(passage, exchange, countdown):
         size += len(chunk)
-        if counts:
-            countdown.said(passage.clock(), token=True)
         if size > passage.reply_limit_bytes:
-            raise UpstreamError("the upstream's reply is longer than [limits] reply_bytes")
-        yield chunk
+            raise _too_long()
+        parts.append(chunk)
+        countdown.said(passage.clock(), token=True)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 async def _next_chunk(passage: Passage, exchange: Exchange, countdown: Countdown) -> bytes:
     while True:
         try:
-            async with asyncio.timeout_at(countdown.next_at()):
-                return await exchange.read()
+            return await exchange.read(countdown.next_at())
         except TimeoutError:
             if (error := countdown.due(passage.clock())) is not None:
                 raise error from None
 
 
-def _parsed(body: bytes, content_type: str) -> dict[str, Any]:
+def _too_long() -> UpstreamError:
+    return UpstreamError("the upstream's reply is longer than [limits] reply_bytes")
+
+
+def parsed(body: bytes, content_type: str) -> dict[str, Any]:
+    """A reply's object.
+
+    Raises:
+        UpstreamCut: it is no whole JSON.
+        UpstreamError: it is a stream, or no object.
+    """
     if content_type == EVENT_STREAM:
         raise UpstreamError("asked for one JSON object, the upstream answered with a stream")
     try:
         reply = parse(body)
     except ValueError as error:
         raise UpstreamCut(f"the upstream's reply is no whole JSON ({error})") from error
-    if not isinstance(reply, dict) or not isinstance(reply.get("choices"), list):
-        raise UpstreamError("the upstream's reply is JSON, but no completion")
+    if not isinstance(reply, dict):
+        raise UpstreamError("the upstream's reply is JSON, but no object")
     return reply
 
 
@@ -125,13 +159,17 @@ class _Folding:
         self._exchange = exchange
         self._countdown = Countdown(passage.limits, passage.began_at, keepalive=False)
         self._splitter = Splitter()
-        self.story = Story(keep_text=passage.promises.any, choices=passage.choices)
-        self._fold = Fold()
+        self.story = passage.dialect.follow(passage.promises.any, passage.choices)
+        self.fold = passage.dialect.fold()
 
     async def run(self) -> None:
         """Fold until the engine ends."""
+        size = 0
         try:
-            async for chunk in _chunks(self._passage, self._exchange, self._countdown, counts=False):
+            while chunk := await _next_chunk(self._passage, self._exchange, self._countdown):
+                size += len(chunk)
+                if size > self._passage.reply_limit_bytes:
+                    raise _too_long()
                 for event in split(self._splitter, chunk):
                     self._take(event)
         finally:
@@ -150,26 +188,25 @@ class _Folding:
         if spoken:
             self._passage.record.mark("token", now)
         if beat is Beat.ERROR:
-            raise UpstreamError(f"the engine failed in the middle of its answer: {_reason(seen.chunk)}")
+            raise engine_failure(seen.chunk)
         if beat is not Beat.PROGRESS:
-            with _mapped():
-                self._fold.add(seen.chunk)
-
-    def body(self) -> bytes:
-        """The reply."""
-        with _mapped():
-            return self._fold.body()
+            with mapped():
+                self.fold.add(seen.chunk)
 
 
-@contextmanager
-def _mapped() -> Iterator[None]:
-    try:
-        yield
-    except MalformedReply as error:
-        raise UpstreamError(f"the engine's reply is not of the API's shape: {error}") from error
+class mapped:  # noqa: N801 a context manager, written out since a generator's costs more than what it guards
+    """What is not of an API's shape is the engine's fault."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, MalformedReply):
+            raise UpstreamError(f"the engine's reply is not of the API's shape: {error}") from error
 
 
-def _reason(chunk: Mapping[str, Any]) -> str:
+def engine_failure(chunk: Mapping[str, Any]) -> UpstreamError:
+    """The error for an engine that reports one inside its stream."""
     error = chunk["error"]
     text = error.get("message", "") if isinstance(error, dict) else error
-    return str(text)[:_REASON_CHARS]
+    return UpstreamError(f"the engine failed in the middle of its answer: {str(text)[:_REASON_CHARS]}")

@@ -5,8 +5,7 @@ start is
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lumbre.backends.upstream import Address
@@ -33,6 +32,29 @@ class _Waiter:
     candidates: list[Lane]
 
 
+class _Permission:
+    """A place while it is held. Written out, since a generator's context manager costs more than all that it does."""
+
+    __slots__ = ("_candidates", "_deadline_at", "_request", "_tier", "_weight")
+
+    def __init__(self, tier: "Tier", request: str, weight: int, candidates: list[Lane], deadline_at: float) -> None:
+        self._tier = tier
+        self._request = request
+        self._weight = weight
+        self._candidates = candidates
+        self._deadline_at = deadline_at
+
+    async def __aenter__(self) -> Permit:
+        try:
+            return await self._tier.enter(self._request, self._weight, self._candidates, self._deadline_at)
+        except BaseException:
+            self._tier.leave(self._request)
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        self._tier.leave(self._request)
+
+
 class Tier:
     """The lanes of tier A.
 
@@ -57,6 +79,7 @@ class Tier:
         self._max_waiting = max_waiting
         self._wait_s = wait_s
         self._settling = 0
+        self._facts: Facts | None = None
         self._strict_json = strict_json
         self._admission = Admission(max_waiting)
         self._waiters: dict[str, _Waiter] = {}
@@ -88,6 +111,7 @@ class Tier:
 
     def changed(self, lane: Lane) -> None:
         """A lane's source wrote to it: open or close its slots."""
+        self._facts = None
         ready = lane.health.state is HealthState.READY and lane.address is not None
         self._wake(self._admission.resize(lane.id, lane.slots if ready else 0))
         if lane.health.state is HealthState.DOWN:
@@ -105,8 +129,10 @@ class Tier:
 
     def facts(self) -> Facts:
         """What the decision has to know, as far as it is known now."""
-        complete = all(lane.asked for lane in self.lanes.values())
-        return Facts(self._strict_json, self.models(), complete)
+        if self._facts is None:
+            complete = all(lane.asked for lane in self.lanes.values())
+            self._facts = Facts(self._strict_json, self.models(), complete)
+        return self._facts
 
     async def settle(self, deadline_at: float) -> None:
         """Wait until every lane has been looked at once, or until a moment on the loop's clock.
@@ -136,25 +162,38 @@ class Tier:
         """The lanes that serve a model; None: all of them."""
         return [lane for lane in self.lanes.values() if lane.serves(model)]
 
-    @asynccontextmanager
-    async def permit(
-        self, request: str, weight: int, candidates: list[Lane], deadline_at: float
-    ) -> AsyncIterator[Permit]:
-        """Hold a place on one of the candidates, waiting for it if need be, until a moment on the loop's clock.
+    def up(self, candidates: list[Lane]) -> list[Lane]:
+        """The candidates that have an address.
 
         Raises:
+            CapacityError: 503 `no_tier`; none has.
+        """
+        found = [lane for lane in candidates if lane.address is not None]
+        if not found:
+            raise _down(candidates)
+        return found
+
+    def permit(self, request: str, weight: int, candidates: list[Lane], deadline_at: float) -> "_Permission":
+        """Hold a place on one of the candidates, waiting for it if need be, until a moment on the loop's clock.
+
+        The context manager's entry raises:
             NoConnection: the upstream went away in the moment it was taken.
             CapacityError: 429 `saturated` when there is no room to wait or the wait was too long; 503 `no_tier` when
                 no upstream is up.
         """
+        return _Permission(self, request, weight, candidates, deadline_at)
+
+    async def enter(self, request: str, weight: int, candidates: list[Lane], deadline_at: float) -> Permit:
+        """See `permit`, which leaves again."""
         self._refuse_if_down(candidates)
-        try:
-            lane = self.lanes[await self._place(request, weight, candidates, deadline_at)]
-            if lane.address is None:
-                raise NoConnection(f"{lane.id} went away in the moment it was taken")
-            yield Permit(lane, lane.address)
-        finally:
-            self._wake(self._admission.leave(request))
+        lane = self.lanes[await self._place(request, weight, candidates, deadline_at)]
+        if lane.address is None:
+            raise NoConnection(f"{lane.id} went away in the moment it was taken")
+        return Permit(lane, lane.address)
+
+    def leave(self, request: str) -> None:
+        """A request ends or gives up waiting; whoever waits for its place gets it."""
+        self._wake(self._admission.leave(request))
 
     async def _place(self, request: str, weight: int, candidates: list[Lane], deadline_at: float) -> str:
         answer = self._admission.arrive(request, weight, {lane.id: lane.slots for lane in candidates})
@@ -186,8 +225,10 @@ class Tier:
                 waiter.admitted.set_exception(_down(waiter.candidates))
 
     def _refuse_if_down(self, candidates: list[Lane]) -> None:
-        if all(lane.health.state is HealthState.DOWN for lane in candidates):
-            raise _down(candidates)
+        for lane in candidates:
+            if lane.health.state is not HealthState.DOWN:
+                return
+        raise _down(candidates)
 
     def _saturated(self, why: str) -> CapacityError:
         retry_s = max(1, math.ceil(self._wait_s / 4)) if self._wait_s < 40 else 10

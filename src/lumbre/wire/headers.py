@@ -2,7 +2,17 @@
 
 from collections.abc import Iterable, Mapping
 
-REQUEST_HEADERS = frozenset({"accept", "traceparent", "tracestate", "openai-beta", "idempotency-key"})
+REQUEST_HEADERS = frozenset(
+    {
+        "accept",
+        "traceparent",
+        "tracestate",
+        "openai-beta",
+        "anthropic-version",
+        "anthropic-beta",
+        "idempotency-key",
+    }
+)
 """What a caller's request may tell an upstream. No cookies, no credentials: the gateway has its own key for each."""
 
 _REPLY_HEADERS = frozenset({"content-type", "retry-after", "retry-after-ms", "openai-processing-ms", "openai-version"})
@@ -11,7 +21,7 @@ _REPLY_PREFIXES = ("x-ratelimit-", "ratelimit", "anthropic-ratelimit-")
 
 def forwarded_request(headers: Mapping[str, str]) -> dict[str, str]:
     """The caller's headers that go upstream; names in lower case."""
-    return {name: value for name, value in headers.items() if name in REQUEST_HEADERS}
+    return {name: headers[name] for name in REQUEST_HEADERS & headers.keys()}
 
 
 def forwarded_reply(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

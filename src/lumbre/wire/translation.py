@@ -58,7 +58,11 @@ class Translation(Protocol):
         """
 
     def ending(self) -> bytes:
-        """The events that end the stream; asked once, when the engine has said that it finished."""
+        """The events that end the stream; asked once, when the engine has said that it finished.
+
+        Raises:
+            MalformedReply: it finished in the middle of something.
+        """
 
     def reply(self, completion: Mapping[str, Any]) -> bytes:
         """The whole reply that a whole chat completion becomes.

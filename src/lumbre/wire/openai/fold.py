@@ -11,13 +11,11 @@ from typing import Any
 
 import orjson
 
-from lumbre.wire.openai.story import index_of
+from lumbre.wire.openai.story import MalformedReply, index_of
+
+__all__ = ["Fold", "MalformedReply"]
 
 _CHUNK_OBJECTS = {"chat.completion.chunk": "chat.completion"}
-
-
-class MalformedReply(ValueError):
-    """A chunk is not of the API's shape, so no reply can be made of it."""
 
 
 class Fold:

@@ -5,6 +5,7 @@ where it was promised data. Schemas are checked by `jsonschema_rs`, whose patter
 told never to fetch a reference from the network; `schema_bounds` keeps away those that it could not finish.
 """
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Never
@@ -40,15 +41,22 @@ class Promises:
     schema: jsonschema_rs.Validator | None = None
     arguments: Mapping[str, jsonschema_rs.Validator] = field(default_factory=dict)
 
-    @property
+    @functools.cached_property
     def any(self) -> bool:
         """Whether there is something to check."""
         asked = (self.call, self.one_call, self.logprobs, self.json_object, self.schema, self.arguments)
         return self.choices > 1 or any(asked)
 
 
+NONE = Promises()
+_ASKS = frozenset({"response_format", "tools", "tool_choice", "parallel_tool_calls", "logprobs"})
+"""The fields that make promises."""
+
+
 def is_strict(body: Mapping[str, Any]) -> bool:
     """Whether the request wants strict JSON: a `json_schema` or a tool with `strict: true`."""
+    if _ASKS.isdisjoint(body):
+        return False
     wanted = _dict(_dict(body.get("response_format")).get("json_schema"))
     return wanted.get("strict") is True or any(tool.get("strict") is True for _, tool in _functions(body))
 
@@ -59,6 +67,8 @@ def promises_of(body: Mapping[str, Any], choices: int = 1) -> Promises:
     Raises:
         CallerError: a schema is none, or refers to something outside itself; names the field.
     """
+    if choices == 1 and _ASKS.isdisjoint(body):
+        return NONE
     wanted = _dict(body.get("response_format"))
     schema = _dict(wanted.get("json_schema")).get("schema") if wanted.get("type") == "json_schema" else None
     return Promises(

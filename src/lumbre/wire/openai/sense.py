@@ -11,7 +11,7 @@ from lumbre.wire.openai.story import MOST_CHOICES
 
 Body = Mapping[str, Any]
 
-_TEXT_FIELDS = ("service_tier", "verbosity", "safety_identifier", "reasoning_effort", "prompt_cache_key")
+_TEXT_FIELDS = frozenset({"service_tier", "verbosity", "safety_identifier", "reasoning_effort", "prompt_cache_key"})
 
 
 def check_sense(body: Body) -> None:
@@ -25,15 +25,16 @@ def check_sense(body: Body) -> None:
 
 
 def _faults(body: Body) -> Iterator[tuple[str, str, str]]:
-    for field in _TEXT_FIELDS:
-        if not isinstance(body.get(field), str | None):
+    for field in _TEXT_FIELDS & body.keys():
+        if not isinstance(body[field], str | None):
             yield field, "invalid_type", "input should be a string"
     prompt = body.get("prompt")
     prompts = len(prompt) if isinstance(prompt, list) and prompt and isinstance(prompt[0], str | list) else 1
     if prompts * (body.get("n") or 1) > MOST_CHOICES:
         yield "prompt" if prompts > 1 else "n", "invalid_value", f"more than {MOST_CHOICES} answers to one request"
     yield from _part_faults(body)
-    yield from _tool_faults(body)
+    if "tools" in body or "tool_choice" in body:
+        yield from _tool_faults(body)
     wanted = body.get("response_format") or {}
     if wanted.get("type") == "json_schema" and not (wanted.get("json_schema") or {}).get("schema"):
         yield "response_format.json_schema.schema", "missing_field", "this response_format needs a schema"
@@ -42,7 +43,9 @@ def _faults(body: Body) -> Iterator[tuple[str, str, str]]:
 def _part_faults(body: Body) -> Iterator[tuple[str, str, str]]:
     for m, message in enumerate(body.get("messages") or ()):
         content = message.get("content")
-        for p, part in enumerate(content if isinstance(content, list) else ()):
+        if not isinstance(content, list):
+            continue
+        for p, part in enumerate(content):
             if part["type"] == "text" and not isinstance(part.get("text"), str):
                 yield f"messages[{m}].content[{p}].text", "missing_field", "a part of the type `text` needs it"
 

@@ -16,6 +16,10 @@ MOST_CHOICES = 128
 """OpenAI's own limit of `n`; also of the tool calls in one message."""
 
 
+class MalformedReply(ValueError):
+    """An engine's words are not of its API's shape, so no reply can be made of them."""
+
+
 class Beat(enum.Enum):
     """What one event of a stream was."""
 
@@ -199,6 +203,18 @@ def add_tool_calls(choice: Choice, calls: Iterable[Mapping[str, Any]]) -> None:
 def choices_of(reply: Mapping[str, Any]) -> list[Choice]:
     """The choices of a whole JSON reply, chat or completion."""
     return [_whole_choice(part) for part in _dicts(reply.get("choices"))]
+
+
+def count_of(reply: Mapping[str, Any]) -> Usage | None:
+    """The tokens that a whole JSON reply says it took, chat or completion; None if it says nothing of them.
+
+    Raises:
+        MalformedReply: it is no such reply.
+    """
+    if not isinstance(reply.get("choices"), list):
+        raise MalformedReply("it is JSON, but no completion")
+    usage = reply.get("usage")
+    return usage_of(usage) if isinstance(usage, dict) else None
 
 
 def _whole_choice(part: Mapping[str, Any]) -> Choice:

@@ -1,9 +1,17 @@
 """Everything the rogue can do to a client, one act each; `ACTS` is the table. Driven by `rogue.server`."""
 
 import gzip
+import json
 from collections.abc import Awaitable, Callable
 
 from lumbre.backends.fakes.rogue.exchange import EVENTS, JSON, Exchange
+from lumbre.backends.fakes.rogue.message_script import (
+    write_message,
+    write_message_error,
+    write_message_error_event,
+    write_message_script,
+)
+from lumbre.backends.fakes.rogue.obedience import deed_of, write_deed, write_deed_events
 from lumbre.backends.fakes.rogue.script import (
     Script,
     write_error,
@@ -11,6 +19,7 @@ from lumbre.backends.fakes.rogue.script import (
     write_reply,
     write_script,
 )
+from lumbre.backends.fakes.rogue.vectors import write_vectors
 
 HTML = "text/html; charset=utf-8"
 PAGE = b"<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>"
@@ -25,11 +34,13 @@ Act = Callable[[Exchange], Awaitable[None]]
 
 
 def _script(play: Exchange) -> Script:
-    return write_script(play.ask, play.chat)
+    return write_message_script(play.ask) if play.messages else write_script(play.ask, play.chat)
 
 
 def _reply(play: Exchange) -> bytes:
-    return write_reply(play.ask, play.chat)
+    if play.path.endswith("/embeddings"):
+        return write_vectors(play.wish, play.given)
+    return write_message(play.ask) if play.messages else write_reply(play.ask, play.chat)
 
 
 async def _stream(play: Exchange) -> None:
@@ -46,6 +57,28 @@ async def answer(play: Exchange) -> None:
     """Behave: a stream or a JSON reply, as asked."""
     await play.pause(play.wish.silent_s) if play.wish.silent_s else None
     await (_stream(play) if play.ask.stream else _json(play))
+
+
+async def recite(play: Exchange) -> None:
+    """Send `text` as the whole reply, to the letter: a stream of events, or one JSON object, as asked."""
+    text = play.wish.text.encode()
+    if not play.ask.stream:
+        await play.reply(200, JSON, text)
+        return
+    await play.head(200, EVENTS)
+    await play.write_events(event + b"\n\n" for event in text.split(b"\n\n") if event)
+    await play.end()
+
+
+async def obey(play: Exchange) -> None:
+    """Do what the conversation says; see `rogue.obedience`."""
+    deed = deed_of(json.loads(play.given))
+    if not play.ask.stream:
+        await play.reply(200, JSON, write_deed(deed))
+        return
+    await play.head(200, EVENTS)
+    await play.write_events(write_deed_events(deed, usage=play.ask.include_usage))
+    await play.end()
 
 
 async def no_header(play: Exchange) -> None:
@@ -190,16 +223,18 @@ async def redirect(play: Exchange) -> None:
 
 
 async def refuse(play: Exchange) -> None:
-    """Answer with `status` and OpenAI's error; 429 and 503 with Retry-After and rate-limit headers."""
+    """Answer with `status` and an error in the API's shape; 429 and 503 with Retry-After and rate-limit headers."""
     extra = RATE_HEADERS if play.wish.status in {429, 503} else {}
-    await play.reply(play.wish.status, JSON, write_error(play.wish.status), extra)
+    error = write_message_error(play.wish.status) if play.messages else write_error(play.wish.status)
+    await play.reply(play.wish.status, JSON, error, extra)
 
 
 async def error_event(play: Exchange) -> None:
     """Break in the middle of a stream, as vendors do: an error event, then the end."""
     script = _script(play)
     await play.head(200, EVENTS)
-    await play.write_events((*script.opening, *script.contents, write_error_event(play.wish)))
+    last = write_message_error_event(play.wish) if play.messages else write_error_event(play.wish)
+    await play.write_events((*script.opening, *script.contents, last))
     await play.end()
 
 
@@ -237,6 +272,8 @@ async def zipped(play: Exchange) -> None:
 
 ACTS: dict[str, Act] = {
     "answer": answer,
+    "recite": recite,
+    "obey": obey,
     "no_header": no_header,
     "silent": silent,
     "stall": stall,

@@ -19,13 +19,20 @@ class Exchange:
     def __init__(self, connection: Connection, book: Book, record: Record, ask: Ask) -> None:
         self.ask = ask
         self.wish = ask.wish
+        self.path = record.path
         self.chat = record.path.endswith("/chat/completions")
+        self.messages = record.path.endswith("/messages")
         self.is_open = True
         """False once the act has closed the connection."""
         self._connection = connection
         self._book = book
         self._record = record
         self._chunked = False
+
+    @property
+    def given(self) -> bytes:
+        """The request's body."""
+        return self._record.body
 
     async def head(
         self, status: int, content_type: str, length: int = CHUNKED, extra: Mapping[str, str] | None = None

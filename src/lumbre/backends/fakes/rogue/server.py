@@ -7,6 +7,7 @@
     GET    /rogue/wait?running=N           until N run; `seen=N`: until at least N have come
     POST   /rogue/release?id=X&steps=N     let X go on for N holds
     PUT    /rogue/models?status=S          answer /v1/models with S from now on; 0: never answer it
+    PUT    /rogue/page?path=P&status=S     answer P with S and this body from now on; 0: as before
 
 A wait has `timeout_s` (10) and answers 408 when it passes; all of them answer JSON.
 """
@@ -20,12 +21,13 @@ from urllib.parse import parse_qs
 
 from lumbre.backends.fakes.rogue.acts import ACTS
 from lumbre.backends.fakes.rogue.exchange import JSON, Exchange
+from lumbre.backends.fakes.rogue.pages import Pages
 from lumbre.backends.fakes.rogue.record import Book, Record
 from lumbre.backends.fakes.rogue.script import MODEL, write_error
 from lumbre.backends.fakes.rogue.wire import Connection, OutOfPatience, PeerGone, Request, write_head
 from lumbre.backends.fakes.rogue.wish import MODEL_PREFIX, WishError, read_ask
 
-GENERATION = frozenset({"/v1/chat/completions", "/v1/completions"})
+GENERATION = frozenset({"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/messages"})
 
 UNTIL: dict[str, Callable[[Record, int], bool]] = {
     "started": lambda record, n: True,
@@ -41,6 +43,7 @@ class Rogue:
 
     def __init__(self) -> None:
         self.book = Book()
+        self.pages = Pages()
         self._models_status = 200
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -65,6 +68,9 @@ class Rogue:
         """Answer one request; False when the connection is not to be used again."""
         if request.path.startswith("/rogue/") and request.path != "/rogue/trap":
             await self._tell(connection, request)
+            return True
+        if (page := self.pages.answer(request)) is not None:
+            await _send(connection, *page)
             return True
         if request.path == "/v1/models":
             await self._list_models(connection)
@@ -111,9 +117,10 @@ class Rogue:
         exchange = asked.get("id", "")
         match request.method, request.path:
             case "GET", "/rogue/log":
-                await _send_json(connection, 200, self.book.as_json())
+                await _send_json(connection, 200, {**self.book.as_json(), "pages": self.pages.asked})
             case "DELETE", "/rogue/log":
                 self.book.forget()
+                self.pages.asked.clear()
                 await _send_json(connection, 200, self.book.as_json())
             case "GET", "/rogue/sent":
                 record = self.book.find(exchange)
@@ -127,6 +134,9 @@ class Rogue:
             case "PUT", "/rogue/models":
                 self._models_status = int(asked["status"])
                 await _send_json(connection, 200, {"status": self._models_status})
+            case "PUT", "/rogue/page":
+                self.pages.lay(asked["path"], int(asked.get("status", 200)), request.body)
+                await _send_json(connection, 200, {"path": asked["path"]})
             case _:
                 await _send(connection, 404, write_error(404, f"no {request.method} {request.path}"))
 

@@ -4,6 +4,8 @@ import json
 from dataclasses import dataclass, fields
 from typing import Any
 
+from lumbre.backends.fakes.rogue.whisper import wished
+
 MODEL_PREFIX = "rogue-"
 
 
@@ -83,7 +85,7 @@ def read_ask(body: bytes) -> Ask:
 
 
 def _read_wish(whole: dict[str, Any]) -> Wish:
-    asked = whole.get("rogue", {})
+    asked = wished(whole)
     if not isinstance(asked, dict):
         raise WishError("`rogue` must be an object")
     for key, value in asked.items():
