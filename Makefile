@@ -12,7 +12,7 @@ IN := .venv/bin/
 FIND = python=$$(PYTHON='$(PYTHON)' sh tools/python.sh) || exit 1
 ENVIRONMENT = $(FIND); "$$python" -E tools/environment.py
 
-.PHONY: help setup setup-dev run test test-slow check lock clean
+.PHONY: help setup setup-dev run test test-slow bench check lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -31,6 +31,9 @@ test: setup-dev ## run the tests; ARGS= goes to pytest
 
 test-slow: setup-dev ## run the tests marked slow
 	@$(IN)python -m pytest -m slow $(ARGS)
+
+bench: setup ## measure the gateway beside nginx, and write docs/benchmarks.md; needs gcc, wrk and nginx
+	@$(IN)python -m bench.gateway.run --write $(ARGS)
 
 check: setup-dev ## style, types, imports, shape, traces
 	@$(IN)ruff check .
