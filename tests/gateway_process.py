@@ -20,7 +20,7 @@ LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 def write_config(path: Path, upstreams: Mapping[str, str], slots: int, sections: Sections) -> Path:
     """Write a `lumbre.toml` whose tier A is the given upstreams, by id and address."""
-    lines = ["[tier_a]", 'backend = "openai"', *_values(sections.get("tier_a", {}))]
+    lines = ["[tier_a]", *_values({"backend": "openai", **sections.get("tier_a", {})})]
     for upstream_id, url in upstreams.items():
         lines += [
             "[[tier_a.upstreams]]",
@@ -52,14 +52,19 @@ class GatewayProcess(JsonLines):
         sections: Sections | None = None,
         arguments: tuple[str, ...] = (),
         state_dir: Path | None = None,
+        toml: str = "",
+        environ: Mapping[str, str] | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.state_dir = state_dir or folder / "state"
         config = write_config(folder / "lumbre.toml", upstreams, slots, sections or {})
+        with config.open("a") as file:
+            file.write(toml)
         argv = [sys.executable, "-m", "lumbre.cli.main", "up", "--config", str(config)]
         argv += ["--state-dir", str(self.state_dir), "--port", "0", "--json", *arguments]
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("LUMBRE_", "XDG_"))}
-        super().__init__(argv, folder / "gateway.log", {**kept, "HOME": str(folder), "LANG": "C.UTF-8"})
+        kept |= {"HOME": str(folder), "LANG": "C.UTF-8", **(environ or {})}
+        super().__init__(argv, folder / "gateway.log", kept)
         self.url = ""
 
     def listening(self) -> "GatewayProcess":

@@ -59,6 +59,12 @@ class RogueProcess(JsonLines):
         """Answer /v1/models with this status from now on; 0: with silence."""
         self._ask("PUT", "models", status=status)
 
+    def lay(self, path: str, document: object, status: int = 200) -> None:
+        """Answer a path with this document from now on; status 0: as before."""
+        query = urlencode({"path": path, "status": status})
+        with Call(f"{self.url}/rogue/page?{query}", json.dumps(document), method="PUT") as call:
+            assert call.status == 200, call.read()
+
     def _ask(self, method: str, what: str, **query: str | float) -> dict[str, Any]:
         with Call(f"{self.url}/rogue/{what}?{urlencode(query)}", method=method, deadline_s=40) as call:
             told: dict[str, Any] = json.loads(call.read())

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from lumbre.api.openai_schema import ChatRequest, CompletionRequest, Request, check
+from lumbre.api.openai_schema import ChatRequest, CompletionRequest, EmbeddingRequest, Lenient, check
 from lumbre.core.errors import CallerError
 
 MESSAGES = [{"role": "user", "content": "hi"}]
@@ -17,7 +17,8 @@ json_value = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=8,
 )
-FIELDS = sorted({*ChatRequest.model_fields, *CompletionRequest.model_fields})
+SHAPES = (ChatRequest, CompletionRequest, EmbeddingRequest)
+FIELDS = sorted({name for shape in SHAPES for name in shape.model_fields})
 
 
 @pytest.mark.parametrize(
@@ -93,6 +94,33 @@ def test_a_prompt_of_another_form_is_refused(prompt: Any) -> None:
     assert (caught.value.param or "").startswith("prompt")
 
 
+@pytest.mark.parametrize("given_input", ["x", ["x", "y"], [1, 2], [[1], [2, 3]], ["x"] * 2048, [1] * 4096])
+def test_an_input_to_embed_has_one_of_four_forms(given_input: Any) -> None:
+    check({"input": given_input, "encoding_format": "base64", "dimensions": 1, "vendor": 1}, EmbeddingRequest)
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "code"),
+    [
+        ({}, "input", "missing_field"),
+        ({"input": ""}, "input", "invalid_type"),
+        ({"input": []}, "input", "invalid_type"),
+        ({"input": ["a", ""]}, "input[1]", "invalid_type"),
+        ({"input": [[1], []]}, "input[1]", "invalid_type"),
+        ({"input": [1, -1]}, "input[1]", "invalid_type"),
+        ({"input": [True]}, "input[0]", "invalid_type"),
+        ({"input": ["x"] * 2049}, "input", "invalid_type"),
+        ({"input": None}, "input", "invalid_type"),
+        ({"input": "x", "encoding_format": "int8"}, "encoding_format", "invalid_type"),
+        ({"input": "x", "dimensions": 0}, "dimensions", "invalid_type"),
+    ],
+)
+def test_a_fault_in_a_request_for_embeddings_is_told_by_its_field(body: dict[str, Any], field: str, code: str) -> None:
+    error = complaint(body, EmbeddingRequest)
+    assert error is not None
+    assert (error.param, error.code) == (field, code)
+
+
 @pytest.mark.parametrize(
     ("body", "shape", "field"),
     [
@@ -108,9 +136,12 @@ def test_a_prompt_of_another_form_is_refused(prompt: Any) -> None:
         ({"prompt": [1, *["x"] * 1000]}, CompletionRequest, "prompt"),
         ({"prompt": ["x", *[1] * 1000]}, CompletionRequest, "prompt"),
         ({"prompt": [[1, *["x"] * 1000]] * 1000}, CompletionRequest, "prompt"),
+        ({"input": ["x", *[1] * 1000]}, EmbeddingRequest, "input"),
+        ({"input": [1, *["x"] * 1000]}, EmbeddingRequest, "input"),
+        ({"input": [[1, *["x"] * 1000]] * 1000}, EmbeddingRequest, "input"),
     ],
 )
-def test_the_search_for_faults_ends_at_the_first(body: dict[str, Any], shape: type[Request], field: str) -> None:
+def test_the_search_for_faults_ends_at_the_first(body: dict[str, Any], shape: type[Lenient], field: str) -> None:
     with pytest.raises(ValidationError) as caught:
         shape.model_validate(body)
     # A union may tell what each of its few branches wants, and no more.
@@ -131,14 +162,14 @@ def test_an_object_of_values_is_told_by_its_field(field: str, wrong: dict[str, A
 
 @given(st.dictionaries(st.sampled_from(FIELDS), json_value, max_size=5))
 def test_whatever_comes_is_passed_or_refused_by_a_field_that_is_there(body: dict[str, Any]) -> None:
-    for shape in (ChatRequest, CompletionRequest):
+    for shape in SHAPES:
         error = complaint(body, shape)
         if error is not None:
             head = (error.param or "").split(".")[0].split("[")[0]
             assert head in body or (error.code == "missing_field" and head in shape.model_fields)
 
 
-def complaint(body: dict[str, Any], shape: type[Request]) -> CallerError | None:
+def complaint(body: dict[str, Any], shape: type[Lenient]) -> CallerError | None:
     try:
         check(body, shape)
     except CallerError as error:

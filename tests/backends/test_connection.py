@@ -1,78 +1,12 @@
 """Connections to an upstream, against a raw server that does as each test says, byte for byte."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
 
 import pytest
 
-from lumbre.backends.upstream import Address, Exchange, Outbound
+from lumbre.backends.upstream import Address, Outbound
 from lumbre.core.errors import DeadlineError, NoConnection, UpstreamCut, UpstreamError
-from lumbre.gateway.deadlines import Deadlines
-
-LIMITS = Deadlines(connect_s=2, header_s=2, first_token_s=5, idle_s=5, total_s=9, keepalive_s=9)
-OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
-
-Served = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-
-
-class Upstream:
-    """A server of one test: counts connections, and hands each to the test's own code."""
-
-    def __init__(self, serve: Served) -> None:
-        self._serve = serve
-        self.connections = 0
-        self.url = ""
-
-    async def __aenter__(self) -> "Upstream":
-        self._server = await asyncio.start_server(self._on_connection, "127.0.0.1", 0)
-        port = self._server.sockets[0].getsockname()[1]
-        self.url = f"http://127.0.0.1:{port}"
-        self.outbound = Outbound(user_agent="test")
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.outbound.close()
-        self._server.close()
-
-    async def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        try:
-            await self._serve(reader, writer)
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass  # the client has gone, as the test wants
-        finally:
-            writer.close()
-
-    async def post(self, body: bytes = b"{}", **more: Any) -> Exchange:
-        return await self.outbound.post(Address(f"{self.url}/v1"), "/x", body, {}, LIMITS, **more)
-
-
-async def read_request(reader: asyncio.StreamReader) -> bytes:
-    head = await reader.readuntil(b"\r\n\r\n")
-    length = int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
-    return head + await reader.readexactly(length)
-
-
-async def whole(exchange: Exchange) -> bytes:
-    try:
-        return await exchange.read_whole(1_000_000)
-    finally:
-        exchange.close()
-
-
-async def turns() -> None:
-    """Let the loop look at its sockets a few times; what was sent on loopback before is then seen."""
-    for _ in range(8):
-        await asyncio.to_thread(int)
-
-
-def run(serve: Served, test: Callable[[Upstream], Awaitable[None]]) -> None:
-    async def both() -> None:
-        async with asyncio.timeout(20), Upstream(serve) as upstream:
-            await test(upstream)
-
-    asyncio.run(both())
+from raw_upstream import LIMITS, OK, Upstream, read_request, run, soon, turns, whole
 
 
 async def answer_always(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -126,7 +60,7 @@ def test_a_reply_that_was_not_read_to_its_end_ends_its_connection() -> None:
 
     async def test(upstream: Upstream) -> None:
         exchange = await upstream.post()
-        assert await exchange.read() == b"half"
+        assert await exchange.read(soon()) == b"half"
         exchange.close()
         await closed.wait()
 
@@ -202,9 +136,9 @@ def test_what_arrived_before_a_cut_is_handed_out_before_the_error() -> None:
     async def test(upstream: Upstream) -> None:
         exchange = await upstream.post()
         await turns()
-        assert await exchange.read() == b"all it said"
+        assert await exchange.read(soon()) == b"all it said"
         with pytest.raises(UpstreamCut):
-            await exchange.read()
+            await exchange.read(soon())
         exchange.close()
 
     run(serve, test)
@@ -286,7 +220,7 @@ def test_a_reader_that_stops_stops_the_upstream_and_nothing_is_lost() -> None:
         await turns()
         assert not sent.is_set()
         received = 0
-        while chunk := await exchange.read():
+        while chunk := await exchange.read(soon()):
             received += len(chunk)
         assert received == size
         exchange.close()
@@ -298,7 +232,7 @@ def test_nobody_at_the_address_is_no_connection() -> None:
     async def test() -> None:
         outbound = Outbound(user_agent="test")
         with pytest.raises(NoConnection, match=r"127\.0\.0\.1:1"):
-            await outbound.post(Address("http://127.0.0.1:1/v1"), "/x", b"{}", {}, LIMITS)
+            await outbound.post(Address("http://127.0.0.1:1/v1"), "/x", b"{}", {}, LIMITS).header(soon())
         await outbound.close()
 
     asyncio.run(test())

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from lumbre.backends.llama_child import BootError, Order, check_model, engine_params
+from lumbre.backends.llama_child import BootError, Order, check_model, engine_params, pools_itself
 from processes import is_gone, thread_count, until
 
 CHILD = (sys.executable, "-P", "-m", "lumbre.backends.llama_child")
@@ -34,7 +34,9 @@ sys.stdin.read()
 
 
 def order(model: Path, **changes: Any) -> Order:
-    usual = Order(str(model), "smol", context_tokens=256, slots=2, threads=2, batch_tokens=0, api_key=KEY)
+    usual = Order(
+        str(model), "smol", context_tokens=256, slots=2, threads=2, batch_tokens=0, api_key=KEY, embedding=False
+    )
     return dataclasses.replace(usual, **changes)
 
 
@@ -157,6 +159,7 @@ def test_a_folder_is_no_model(tmp_path: Path) -> None:
         (spoken({**dataclasses.asdict(order(Path("x"))), "more": 1}), "exactly these fields"),
         (spoken({**dataclasses.asdict(order(Path("x"))), "slots": "2"}), "slots in the order has a wrong type"),
         (spoken({**dataclasses.asdict(order(Path("x"))), "slots": True}), "slots in the order has a wrong type"),
+        (spoken({**dataclasses.asdict(order(Path("x"))), "embedding": 1}), "embedding in the order has a wrong type"),
     ],
 )
 def test_an_order_that_is_wrong_is_refused(line: str, reason: str) -> None:
@@ -181,6 +184,35 @@ def test_each_slot_gets_the_context_that_was_asked_for() -> None:
     assert (params.n_ctx, params.n_parallel) == (3000, 3)
     assert 1 <= params.cpuparams.n_threads <= (os.cpu_count() or 1)
     assert params.cpuparams_batch.n_threads == params.cpuparams.n_threads
+
+
+def test_an_engine_for_embeddings_takes_a_whole_text_in_one_step() -> None:
+    params = engine_params(order(Path("x"), embedding=True, slots=1, batch_tokens=33), has_gpu=True)
+    assert params.embedding
+    assert (params.n_batch, params.n_ubatch, params.n_ctx) == (256, 256, 256)
+    odd = engine_params(order(Path("x"), embedding=True, slots=1, context_tokens=300), has_gpu=False)
+    assert odd.n_ubatch == 512  # what llama.cpp makes of a context of 300
+    assert not engine_params(order(Path("x")), has_gpu=False).embedding
+
+
+def test_a_model_that_says_how_it_pools_is_let_do_so(tmp_path: Path, smollm2_path: Path) -> None:
+    made_for_it = tmp_path / "embedder.gguf"
+    made_for_it.write_bytes(b"GGUF\x03\x00\x00\x00bert.pooling_type\x04")
+    plain = engine_params(order(smollm2_path, embedding=True), has_gpu=False).pooling_type
+    own = engine_params(order(made_for_it, embedding=True), has_gpu=False).pooling_type
+    assert (plain.name, own.name) == ("LLAMA_POOLING_TYPE_MEAN", "LLAMA_POOLING_TYPE_UNSPECIFIED")
+    assert [pools_itself(path) for path in (smollm2_path, made_for_it, tmp_path / "none")] == [False, True, False]
+
+
+def test_it_makes_embeddings_and_says_when_a_text_is_too_long(smollm2_path: Path) -> None:
+    with child(spoken(order(smollm2_path, embedding=True, slots=1))) as process:
+        url = f"{told(process)['address']}/v1/embeddings"
+        status, _, reply = ask(url, method="POST", body={"input": ["hi", "ho"]}, Authorization=f"Bearer {KEY}")
+        assert status == 200
+        assert [len(entry["embedding"]) for entry in json.loads(reply)["data"]] == [576, 576]
+        long = {"input": "hi " * 300}
+        status, _, reply = ask(url, method="POST", body=long, Authorization=f"Bearer {KEY}")
+        assert (status, json.loads(reply)["error"]["message"].partition("(")[0]) == (500, "input ")
 
 
 def test_ctrl_c_leaves_it_alone_and_sigterm_ends_it(smollm2_path: Path) -> None:

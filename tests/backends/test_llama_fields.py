@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 from openai.types import completion_create_params as completion_params
+from openai.types import embedding_create_params as embedding_params
 from openai.types.chat import completion_create_params as chat_params
 
-from lumbre.backends.llama_fields import CHAT, COMPLETION
+from lumbre.backends.llama_fields import CHAT, COMPLETION, EMBEDDINGS
 from lumbre.core.errors import CallerError
 from lumbre.wire.openai.fields import refuse_unsupported
 
@@ -36,6 +37,12 @@ def test_every_published_field_of_completions_has_its_place() -> None:
     assert published - HONOURED - {"prompt", "user"} - refused == set()
 
 
+def test_every_published_field_of_embeddings_has_its_place() -> None:
+    published = set(embedding_params.EmbeddingCreateParams.__annotations__)
+    refused = {rule.field for rule in EMBEDDINGS}
+    assert published - {"input", "model", "encoding_format", "user"} - refused == set()
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -43,6 +50,8 @@ def test_every_published_field_of_completions_has_its_place() -> None:
         {"modalities": ["text"], "store": False, "service_tier": "auto", "verbosity": "medium"},
         {"audio": None, "suffix": "", "prediction": None, "functions": [], "logprobs": True},
         {"messages": [{"role": "user", "content": [{"type": "text", "text": "x"}]}]},
+        # whether its model sees is another question, which it answers itself
+        {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]}]},
         {"tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": "auto"},
     ],
 )
@@ -73,3 +82,9 @@ def test_completions_refuse_what_llama_cpp_ignores(body: dict[str, Any]) -> None
     with pytest.raises(CallerError) as caught:
         refuse_unsupported(body, COMPLETION, "llama.cpp")
     assert caught.value.param == next(iter(body))
+
+
+def test_vectors_of_another_length_are_refused_with_the_reason() -> None:
+    with pytest.raises(CallerError, match=r"^dimensions: .*leave `dimensions` out"):
+        refuse_unsupported({"input": "x", "dimensions": 10}, EMBEDDINGS, "llama.cpp")
+    refuse_unsupported({"input": "x", "dimensions": None}, EMBEDDINGS, "llama.cpp")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import openai
@@ -144,14 +145,31 @@ def test_a_json_object_is_one(client: OpenAI) -> None:
         assert text.lstrip().startswith("{")
 
 
-def test_tools_that_need_not_be_called_leave_a_plain_answer(client: OpenAI) -> None:
-    reply = client.chat.completions.create(model=MODEL, messages=QUESTION, tools=[WEATHER], **GREEDY)
+def test_tools_are_refused_where_the_models_template_has_no_place_for_them(client: OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError, match=r"tools = true under \[tier_a\]") as caught:
+        client.chat.completions.create(model=MODEL, messages=QUESTION, tools=[WEATHER], **GREEDY)
+    assert (caught.value.param, caught.value.code) == ("tools", "unsupported_field")
+
+
+@pytest.fixture(scope="module")
+def trusting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenAI]:
+    """A client of a gateway whose operator says that the model takes tools, whatever its template says."""
+    folder = tmp_path_factory.mktemp("trusting")
+    with (
+        EmbeddedGateway(folder, MODEL, tier_a="tools = true") as gateway,
+        OpenAI(base_url=f"{gateway.url}/v1", api_key="none", max_retries=0) as client,
+    ):
+        yield client
+
+
+def test_tools_that_need_not_be_called_leave_a_plain_answer(trusting: OpenAI) -> None:
+    reply = trusting.chat.completions.create(model=MODEL, messages=QUESTION, tools=[WEATHER], **GREEDY)
     assert reply.choices[0].message.content or reply.choices[0].message.tool_calls
 
 
-def test_a_tool_that_had_to_be_called_and_was_not_is_a_502_that_says_so(client: OpenAI) -> None:
+def test_a_tool_that_had_to_be_called_and_was_not_is_a_502_that_says_so(trusting: OpenAI) -> None:
     with pytest.raises(openai.APIStatusError) as caught:
-        client.chat.completions.create(
+        trusting.chat.completions.create(
             model=MODEL, messages=QUESTION, tools=[WEATHER], tool_choice="required", **GREEDY
         )
     assert caught.value.status_code == 502
@@ -159,8 +177,8 @@ def test_a_tool_that_had_to_be_called_and_was_not_is_a_502_that_says_so(client: 
     assert "required" in caught.value.message
 
 
-def test_the_same_in_a_stream_is_an_error_event(client: OpenAI) -> None:
-    stream = client.chat.completions.create(
+def test_the_same_in_a_stream_is_an_error_event(trusting: OpenAI) -> None:
+    stream = trusting.chat.completions.create(
         model=MODEL, messages=QUESTION, tools=[WEATHER], tool_choice="required", stream=True, **GREEDY
     )
     chunks: list[ChatCompletionChunk] = []

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from lumbre.core.errors import LumbreError
+from lumbre.gateway.aliases import Aliases
 from lumbre.gateway.decision import Facts, Question, decide
 from lumbre.gateway.hints import Hints
 
@@ -93,3 +94,80 @@ def test_a_model_name_of_any_length_makes_a_short_message() -> None:
     with pytest.raises(LumbreError) as caught:
         ask(model="x" * 3_000_000)
     assert len(caught.value.message) < 400
+
+
+ALIASES = Aliases(
+    {
+        "gpt-*": "auto",
+        "gpt-4o": "qwen",
+        "burst": "tier-b/express",
+        "lost": "gone",
+        "both": {"A": "qwen", "C": "large"},
+        "own": {"A": "auto", "B": "x"},
+        "cloud": {"C": "large"},
+        "torn": {"A": "gone"},
+    }
+)
+
+
+def ask_as(model: str, strict: bool = False, a_does: bool = False, complete: bool = True, **hints: Any) -> Any:
+    asked = ALIASES.resolve(model, MODELS)
+    return decide(Question(asked.model, Hints(**hints), strict, asked), Facts(a_does, MODELS, complete))
+
+
+@pytest.mark.parametrize(
+    ("asked", "model"),
+    [
+        ({"model": "gpt-3.5"}, None),
+        ({"model": "gpt-4o"}, "qwen"),
+        ({"model": "both"}, "qwen"),
+        ({"model": "both", "tier": "A"}, "qwen"),
+        ({"model": "both", "affinity": "A"}, "qwen"),
+        ({"model": "own"}, None),
+        ({"model": "own", "strict": True, "a_does": True}, None),
+    ],
+)
+def test_an_alias_goes_where_it_says(asked: dict[str, Any], model: str | None) -> None:
+    decision = ask_as(**asked)
+    assert (decision.tier, decision.model) == ("A", model)
+    assert f"'{asked['model']}' ([models.alias] " in decision.reason
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "code"),
+    [
+        ({"model": "lost"}, 404, "model_not_found"),
+        ({"model": "torn"}, 404, "model_not_found"),
+        ({"model": "lost", "complete": False}, 503, "no_tier"),
+        ({"model": "burst"}, 503, "no_tier"),
+        ({"model": "cloud"}, 503, "no_tier"),
+        ({"model": "both", "tier": "C"}, 503, "no_tier"),
+        ({"model": "own", "label": "batch"}, 503, "no_tier"),
+        ({"model": "both", "tier": "B"}, 404, "model_not_found"),
+        ({"model": "both", "affinity": "B"}, 404, "model_not_found"),
+        ({"model": "cloud", "tier": "A"}, 404, "model_not_found"),
+        ({"model": "gpt-4o", "tier": "B"}, 400, "invalid_hint"),
+        ({"model": "burst", "tier": "A"}, 400, "invalid_hint"),
+        ({"model": "own", "tier": "A", "label": "batch"}, 400, "invalid_hint"),
+        ({"model": "own", "tier": "A", "affinity": "B"}, 422, "affinity_conflict"),
+        # a table asks for no tier, so strict JSON may go elsewhere; an alias to a model asks for tier A
+        ({"model": "both", "strict": True}, 503, "strict_json_needs_b"),
+        ({"model": "gpt-4o", "strict": True}, 422, "affinity_conflict"),
+    ],
+)
+def test_an_alias_that_leads_nowhere_is_refused(asked: dict[str, Any], status: int, code: str) -> None:
+    with pytest.raises(LumbreError) as caught:
+        ask_as(**asked)
+    assert (caught.value.status, caught.value.code) == (status, code)
+
+
+def test_an_alias_to_a_model_that_nobody_serves_is_told_with_its_target() -> None:
+    with pytest.raises(LumbreError, match=r"'lost' \(\[models.alias\] 'lost'\) stands for 'gone'"):
+        ask_as("lost")
+    with pytest.raises(LumbreError, match=r"'torn' .* stands for 'gone'"):
+        ask_as("torn")
+
+
+def test_an_unknown_model_is_told_of_aliases() -> None:
+    with pytest.raises(LumbreError, match=r"\[models.alias\]"):
+        ask(model="gpt-4")

@@ -4,8 +4,8 @@ import json
 import sys
 from pathlib import Path
 
-from lumbre.runtime.launches import command_launch, embedded_launch
-from lumbre.runtime.schema import TierASection, UpstreamSection
+from lumbre.runtime.launches import command_launch, embedded_launch, embeddings_launch
+from lumbre.runtime.schema import EmbeddingsSection, Settings, TierASection, UpstreamSection
 
 ENVIRON = {
     "PATH": "/usr/bin",
@@ -60,6 +60,8 @@ def test_a_command_sees_the_operators_variables_but_no_key_of_lumbre() -> None:
     assert env["HF_TOKEN"] == "the-operators-own"
     assert env["PATH"] == "/usr/bin"
     assert "secret" not in str(env)
+    others = command_launch(command("srv", "{port}"), environ=ENVIRON, withheld=["OTHER_API_KEY"]).env
+    assert "secret" not in str(others)
 
 
 def test_the_embedded_engine_gets_its_key_on_stdin_and_no_secret_of_the_environment() -> None:
@@ -75,10 +77,30 @@ def test_the_embedded_engine_gets_its_key_on_stdin_and_no_secret_of_the_environm
         "threads": 5,
         "batch_tokens": 7,
         "api_key": launch.api_key,
+        "embedding": False,
     }
     assert not any(launch.api_key in word for word in launch.argv)
     assert launch.env == {"PATH": "/usr/bin", "CUDA_VISIBLE_DEVICES": "0"}
     assert (launch.announces, launch.address) == (True, None)
+
+
+def test_the_engine_for_embeddings_has_one_slot_and_a_context_of_its_own() -> None:
+    tier_a = TierASection(slots=3, context_tokens=1000, threads=5, batch_tokens=7)
+    settings = Settings(tier_a=tier_a, embeddings=EmbeddingsSection(context_tokens=500))
+    launch = embeddings_launch(settings, Path("/models/smol.gguf"), alias="smol", environ=ENVIRON)
+    assert launch.stdin_order is not None
+    assert json.loads(launch.stdin_order) == {
+        "model_path": "/models/smol.gguf",
+        "alias": "smol",
+        "context_tokens": 500,
+        "slots": 1,
+        "threads": 5,
+        "batch_tokens": 0,
+        "api_key": launch.api_key,
+        "embedding": True,
+    }
+    assert launch.env == {"PATH": "/usr/bin", "CUDA_VISIBLE_DEVICES": "0"}
+    assert launch.context_tokens == 500
 
 
 def test_every_start_has_a_key_and_a_port_of_its_own() -> None:

@@ -24,8 +24,10 @@ def make_launch():
     return embedded_launch(settings, Path(model), alias="smol", environ=os.environ)
 def tell(status):
     print(json.dumps({"phase": status.phase, "pid": status.pid}), flush=True)
-supervisor = Supervisor(make_launch, boot_timeout_s=60, probe_s=5, failures=3, log_path=Path(log_path), on_change=tell)
-asyncio.run(supervisor.run())
+async def main():
+    log = Path(log_path)
+    await Supervisor(make_launch, boot_timeout_s=60, probe_s=5, failures=3, log_path=log, on_change=tell).run()
+asyncio.run(main())
 """
 
 

@@ -15,6 +15,11 @@ from lumbre.runtime.schema import Settings
 from lumbre.runtime.settings import Loaded
 
 ROOT = Path(__file__).parents[2]
+IN_COMMENTS = {
+    *("tier_a.upstreams", "tier_a.tools", "tier_a.images", "tier_a.json_schema"),
+    "embeddings.upstreams",
+}
+"""What the example can only show in a comment: to leave it out means something."""
 
 
 @pytest.fixture(autouse=True)
@@ -65,8 +70,8 @@ def test_every_setting_has_a_source_and_a_variable() -> None:
         variable = "LUMBRE_" + name.replace(".", "_").upper()
         section, _, field = name.partition(".")
         value = getattr(getattr(load().settings, section), field)
-        text = str(value).lower() if isinstance(value, bool) else str(value)
-        assert load(environ={variable: text if value != () else "[]"}).sources[name] == variable
+        text = {"None": "true", "()": "[]", "True": "true", "False": "false"}.get(str(value), str(value))
+        assert load(environ={variable: text}).sources[name] == variable
 
 
 def test_lists_in_variables_are_toml_or_json() -> None:
@@ -171,12 +176,12 @@ def test_an_unknown_name_that_is_like_nothing_lists_what_there_is() -> None:
     assert "did you mean deadlines?" in wrong("[deadline]\n")
 
 
-@pytest.mark.parametrize("section", ["tier_b", "tier_c", "flow", "memory", "mesh", "queue", "models.alias"])
+@pytest.mark.parametrize("section", ["tier_b", "tier_c", "flow", "memory", "mesh", "queue"])
 def test_a_section_of_later_versions_is_refused_with_that_reason(section: str) -> None:
     assert wrong(f"\n[{section}]\nx = 1\n") == (
         f"lumbre.toml:2: {section}: this version does not have [{section}] yet; take it out"
     )
-    variable = f"LUMBRE_{section.replace('.', '_').upper()}_X"
+    variable = f"LUMBRE_{section.upper()}_X"
     assert f"{variable}: this version does not have [{section}]" in wrong("", {variable: "1"})
 
 
@@ -269,19 +274,18 @@ def test_the_example_is_well_and_says_every_default() -> None:
     environ = {"HOME": "/home/x"}
     loaded = settings.load(config=example, overrides={}, environ=environ)
     assert loaded.settings == settings.load(config=None, overrides={}, environ=environ).settings
-    assert {name for name, source in loaded.sources.items() if source == "default"} == {"tier_a.upstreams"}
+    assert {name for name, source in loaded.sources.items() if source == "default"} == IN_COMMENTS
 
 
-def test_the_examples_commented_upstream_is_well_too(tmp_path: Path) -> None:
+def test_the_examples_comments_are_well_too(tmp_path: Path) -> None:
     text = (ROOT / "lumbre.example.toml").read_text(encoding="utf-8")
-    assert text.count("# [[tier_a.upstreams]]") == 1
-    start = text.index("# [[tier_a.upstreams]]")
-    end = text.index("[deadlines]")
-    shown = re.sub(r"^# ", "", text[start:end], flags=re.MULTILINE)
     path = tmp_path / "shown.toml"
-    path.write_text(text[:start] + shown + text[end:])
-    upstream = settings.load(config=path, overrides={}, environ={}).settings.tier_a.upstreams[0]
+    path.write_text(re.sub(r"^# (?=\[\[|\w+ = |\")", "", text, flags=re.MULTILINE))
+    loaded = settings.load(config=path, overrides={}, environ={})
+    assert "default" not in loaded.sources.values()
+    upstream = loaded.settings.tier_a.upstreams[0]
     assert set(upstream.model_fields_set) == set(type(upstream).model_fields)
+    assert len(loaded.settings.models.alias) == 4
 
 
 def test_importing_settings_brings_neither_pydantic_nor_asyncio() -> None:
@@ -310,3 +314,81 @@ def test_a_rule_between_settings_names_the_line_that_breaks_it(
     path.write_text(text)
     with pytest.raises(SettingsError, match=re.escape(f"{path}:{line}: {field}")):
         settings.load(config=path, overrides={}, environ={})
+
+
+def test_an_alias_is_a_model_a_tier_or_a_model_for_each_tier() -> None:
+    text = '[models.alias]\n"gpt-*" = "auto"\n"claude-*" = "tier-a"\n"x" = { A = "small", C = "large" }\n'
+    loaded = load(text)
+    assert loaded.settings.models.alias == {
+        "gpt-*": "auto",
+        "claude-*": "tier-a",
+        "x": {"A": "small", "C": "large"},
+    }
+    assert loaded.sources["models.alias"] == "lumbre.toml:1"
+
+
+def test_aliases_in_a_variable_take_the_place_of_the_files() -> None:
+    environ = {"LUMBRE_MODELS_ALIAS": '{ "gpt-*" = "auto" }'}
+    loaded = load('[models.alias]\n"claude-*" = "auto"\n', environ)
+    assert loaded.settings.models.alias == {"gpt-*": "auto"}
+    assert loaded.sources["models.alias"] == "LUMBRE_MODELS_ALIAS"
+
+
+def test_each_wrong_alias_is_told_with_its_line() -> None:
+    text = (
+        "[models.alias]\n"
+        '"" = "auto"\n'
+        "number = 5\n"
+        'a = "tier-d"\n'
+        'b = { D = "x" }\n'
+        'c = { A = "tier-b" }\n'
+        "d = {}\n"
+        '"gpt-*" = ""\n'
+    )
+    wants_a_target = 'but it must be a model, "auto", a tier, or a table such as { A = "a-model" }'
+    assert wrong(text).splitlines() == [
+        "7 settings are wrong:",
+        'lumbre.toml:2: models.alias."": found "", but it must not be empty',
+        f"lumbre.toml:3: models.alias.number: found 5, {wants_a_target}",
+        'lumbre.toml:4: models.alias.a: found "tier-d", but there is no such tier; '
+        "there are auto, tier-a, tier-b, tier-b/batch, tier-b/express, tier-c",
+        "lumbre.toml:5: models.alias.b.D: there is no such tier; there are A, B, C",
+        'lumbre.toml:6: models.alias.c.A: found "tier-b", but it must be the name of a model, or "auto"',
+        f"lumbre.toml:7: models.alias.d: found {{}}, {wants_a_target}",
+        f'lumbre.toml:8: models.alias."gpt-*": found "", {wants_a_target}',
+    ]
+    assert "no existe ese nivel" in wrong('[models.alias]\na = "tier-d"\n', lang="es")
+
+
+def test_an_alias_section_that_is_a_value_is_told() -> None:
+    assert wrong("[models]\nalias = 5\n").startswith("lumbre.toml:2: models.alias: found 5")
+
+
+def test_what_an_engine_can_do_may_be_said_or_left_open() -> None:
+    text = (
+        '[tier_a]\nbackend = "openai"\ntools = true\n[[tier_a.upstreams]]\nid = "a"\n'
+        'base_url = "http://127.0.0.1:1/v1"\nimages = false\nendpoints = ["messages"]\ncontext_tokens = 100\n'
+    )
+    tier_a = load(text).settings.tier_a
+    upstream = tier_a.upstreams[0]
+    assert (tier_a.tools, tier_a.images, tier_a.endpoints) == (True, None, ())
+    assert (upstream.tools, upstream.images, upstream.endpoints) == (None, False, ("messages",))
+    assert upstream.context_tokens == 100
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("tools = 1", "tier_a.tools: found 1, but it must be true or false"),
+        ('endpoints = ["chat"]', "tier_a.endpoints[0]: found \"chat\", but it must be one of 'chat/completions'"),
+    ],
+)
+def test_a_wrong_word_about_an_engine_is_told(line: str, complaint: str) -> None:
+    assert wrong(f"[tier_a]\n{line}\n").startswith(f"lumbre.toml:2: {complaint}")
+
+
+def test_embeddings_have_servers_of_their_own_or_none() -> None:
+    assert wrong('[embeddings]\nbackend = "openai"\n').startswith("lumbre.toml:2: embeddings: backend =")
+    twice = '[[embeddings.upstreams]]\nid = "a"\nbase_url = "http://127.0.0.1:1/v1"\n' * 2
+    assert wrong(twice) == "lumbre.toml:5: embeddings.upstreams[1].id: found \"a\": the id 'a' is used twice"
+    assert load('[embeddings]\nbackend = "off"\n').settings.embeddings.backend == "off"

@@ -56,7 +56,7 @@ def _opener(rogue: RogueProcess, folders: pytest.TempPathFactory) -> Iterator[Op
                 "deadlines": {**PATIENT, **(deadlines or {})},
                 "breaker": {"probe_s": 0.5, "failures": 100, **(breaker or {})},
             }
-            given = upstreams or {"rogue": rogue.url}
+            given = {"rogue": rogue.url} if upstreams is None else upstreams
             return opened.enter_context(GatewayProcess(folders.mktemp("gateway"), given, sections=told, **more))
 
         yield open_one

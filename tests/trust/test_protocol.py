@@ -144,19 +144,45 @@ def test_a_client_that_pipelines_and_leaves_is_seen_leaving(
     poll(lambda: gateway.busy() == (0, 0), 1)
 
 
-def test_a_client_that_pipelines_gets_its_first_answer_whole(
+def test_a_client_that_pipelines_gets_its_answers_in_their_order(
     gateway: GatewayProcess, rogue: RogueProcess, connect: Connect, name: str
 ) -> None:
     raw = connect(gateway)
     raw.sendall(request(gateway, asked(id=name, hold=True)))
     rogue.wait(name, "held")
-    raw.sendall(request(gateway, asked(id=f"{name}-early")))
+    early = request(gateway, {**asked(id=f"{name}-early"), "stream": True})
+    raw.sendall(early + request(gateway, path="/healthz", Connection="close"))
     with gateway.get("/healthz") as call:
         call.read()
+    assert [one["id"] for one in rogue.log()["requests"]] == [name]
     rogue.release(name, 9)
+    first, second, third = read_all(raw).split(b"HTTP/1.1 200 OK\r\n")[1:]
+    assert b'"finish_reason":"stop"' in first.replace(b" ", b"")
+    assert b"data: [DONE]" in second
+    assert third.endswith(b'{"alive":true}')
+    assert [one["id"] for one in rogue.log()["requests"]] == [name, f"{name}-early"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("early", ["too much", "no http"])
+def test_a_client_that_sends_too_much_ahead_gets_its_first_answer_whole(
+    gateway: GatewayProcess, rogue: RogueProcess, connect: Connect, name: str, early: str, stream: bool
+) -> None:
+    raw = connect(gateway)
+    raw.sendall(request(gateway, {**asked(id=name, hold=True), "stream": stream}))
+    rogue.wait(name, "held")
+    ahead = request(gateway, asked(id=f"{name}-early"))
+    raw.sendall(ahead + (b"no http\r\n\r\n" if early == "no http" else ahead * 400))
+    with gateway.get("/healthz") as call:
+        call.read()
+    rogue.release(name, 99)
     head, _, body = read_all(raw).partition(b"\r\n\r\n")
-    assert b"connection: close" in head.lower()
-    assert json.loads(body)["choices"][0]["finish_reason"] == "stop"
+    if stream:
+        assert body.count(b"data: [DONE]\n\n") == 1
+        assert body.endswith(b"\r\n0\r\n\r\n")
+    else:
+        assert b"connection: close" in head.lower()
+        assert json.loads(body)["choices"][0]["finish_reason"] == "stop"
     assert [one["id"] for one in rogue.log()["requests"]] == [name]
 
 
