@@ -129,7 +129,7 @@ class _Session:
             self._settings,
             model_path=model_path,
             embeddings_path=embeddings_path,
-            model_alias=alias_of(self._settings.tier_a.model),
+            model_alias=alias_of(self._settings.tier_a.model) if model_path is not None else "",
             secret=settings_file.secret,
             environ=settings_file.process_environment(),
         )
