@@ -11,6 +11,25 @@ from lumbre.api.request import Request, keeps_alive
 from lumbre.core.errors import CallerError, LumbreError
 
 _ABOUT_UPGRADES = ("upgrade", "connection", "http2-settings")
+_NAMES = {
+    spelt.encode(): name
+    for name in (
+        "host",
+        "user-agent",
+        "accept",
+        "accept-encoding",
+        "connection",
+        "authorization",
+        "x-api-key",
+        "content-type",
+        "content-length",
+        "transfer-encoding",
+        "anthropic-version",
+    )
+    for spelt in (name, name.title())
+}
+"""Headers as most clients spell them, so that their names need not be looked at letter by letter."""
+
 _LINE_BYTES = len("  HTTP/1.1\r\n\r\n")
 
 
@@ -131,7 +150,7 @@ class Intake:
         self._count(len(name) + len(value) + 4)
         if self.in_head:
             headers = self._request.headers
-            key = name.decode("latin-1").lower()
+            key = _NAMES.get(name) or name.decode("latin-1").lower()
             text = value.decode("latin-1")
             if key in headers:
                 if key == "host":

@@ -249,7 +249,7 @@ def check(body: Mapping[str, Any], shape: type[Lenient]) -> None:
         CallerError: 400 `invalid_type` (`missing_field`) that names the field.
     """
     try:
-        shape.model_validate(body)
+        shape.__pydantic_validator__.validate_python(body)  # what `model_validate` does, without its options
     except ValidationError as error:
         raise _complaint(body, error) from None
 

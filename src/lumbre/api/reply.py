@@ -121,9 +121,20 @@ class Reply:
 
     def whole(self, status: int, headers: Headers, body: bytes) -> None:
         """Send a reply of one piece."""
+        if self._plain and status not in _BODILESS and not self._connection.closes:
+            self.started = self.ended = True
+            lines = "".join([f"{name}: {value}\r\n" for name, value in headers])
+            about = f"{_status_line(status)}{_date(int(time.time()))}{lines}content-length: {len(body)}\r\n\r\n"
+            self._connection.write(about.encode("latin-1", "replace") + body)
+            return
         head = self._head(status, headers, len(body))
         self.ended = True
         self._connection.write(head if self._bodiless else head + body)
+
+    @property
+    def _plain(self) -> bool:
+        """To whom most replies go: HTTP/1.1 on a connection that lives on, with nothing to add or leave out."""
+        return self.keeps_alive and not (self._old or self._bodiless or self.also)
 
     def _head(self, status: int, headers: Headers, length: int | None) -> bytes:
         lines = [_status_line(status), _date(int(time.time()))]

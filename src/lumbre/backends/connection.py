@@ -20,11 +20,7 @@ _ONE_WRITE_BYTES = 64 * 1024
 """A body up to here is copied behind its head, so that both leave in one packet."""
 
 _BODILESS = (204, 304)
-
-
-def _expire(waiter: "asyncio.Future[None]") -> None:
-    if not waiter.done():
-        waiter.set_exception(TimeoutError())
+_CLOSE_ENOUGH_S = 0.001
 
 
 class Connection(asyncio.Protocol):
@@ -39,10 +35,12 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._lost = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._until = 0.0
+        self._parser = httptools.HttpResponseParser(self)  # it goes on from one whole response to the next
         self._begin()
 
     def _begin(self) -> None:
-        self._parser = httptools.HttpResponseParser(self)
         self.status = 0
         self.headers: list[tuple[str, str]] = []
         self.complete = False
@@ -109,6 +107,15 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
         return data
 
+    def arrived(self) -> bytes | None:
+        """The whole body, if nothing of it has been read and all of it has come."""
+        if not self.complete or not self._chunks or self._paused:
+            return None
+        data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        self._chunks.clear()
+        self._buffered = 0
+        return data
+
     @property
     def reusable(self) -> bool:
         """Whether another request can be sent on it: the last one is over in both directions, and nothing is left."""
@@ -129,14 +136,30 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     async def _wait(self, until: float) -> None:
-        # A timer of its own and not `asyncio.timeout`, which costs several times the rest of a wait.
+        # Not `asyncio.timeout`, which costs several times the rest of a wait; and a timer that is set and fires too
+        # soon looks again then, so that a connection that is used all the time needs hardly any.
         self._waiter = self._loop.create_future()
-        timer = self._loop.call_at(until, _expire, self._waiter)
+        self._until = until
+        if self._timer is None or self._timer.when() > until:
+            self._set_timer(until)
         try:
             await self._waiter
         finally:
-            timer.cancel()
             self._waiter = None
+
+    def _set_timer(self, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(at, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._waiter is None or self._waiter.done():
+            return
+        if self._loop.time() < self._until - _CLOSE_ENOUGH_S:
+            self._set_timer(self._until)
+        else:
+            self._waiter.set_exception(TimeoutError())
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
@@ -168,6 +191,9 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """It is gone."""
         self._lost = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if self._until_close and exc is None:
             self.complete = True
         self._fail(UpstreamCut("the upstream's connection was cut before its answer was whole"))

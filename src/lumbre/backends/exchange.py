@@ -28,8 +28,18 @@ class Exchange:
     @property
     def content_type(self) -> str:
         """The media type, without parameters; "" if it says none."""
-        value = next((value for name, value in self.headers if name == "content-type"), "")
-        return value.partition(";")[0].strip().lower()
+        return self.header("content-type").partition(";")[0].strip().lower()
+
+    def header(self, wanted: str) -> str:
+        """A header's value, the first of several; "" if there is none."""
+        for name, value in self.headers:
+            if name == wanted:
+                return value
+        return ""
+
+    def arrived(self) -> bytes | None:
+        """The whole body, if all of it came with the header."""
+        return None if self._connection is None else self._connection.arrived()
 
     async def read(self, until: float) -> bytes:
         """The next bytes, as they come; b"" at the proper end.

@@ -84,11 +84,12 @@ class Admission:
             weight: the slots it wants at once; more than an upstream ever has is all that this one has.
             upstreams: those that may run it, each with the most slots it has when it is well.
         """
-        ticket = _Ticket(request, {name: min(weight, full) for name, full in upstreams.items()})
+        weights = {name: min(weight, full) for name, full in upstreams.items()}
         if not self._line:  # nobody to be fair to
-            upstream = self._free(ticket, ())
+            upstream = self._free(weights, ())
             if upstream is not None:
-                return self._start(ticket, upstream)
+                return self._start(request, upstream, weights[upstream])
+        ticket = _Ticket(request, weights)
         self._line[request] = ticket
         for admitted in self._advance():
             if admitted.request == request:
@@ -113,29 +114,28 @@ class Admission:
         started = []
         kept: set[str] = set()
         for ticket in tuple(self._line.values()):
-            upstream = self._free(ticket, kept)
+            upstream = self._free(ticket.weights, kept)
             if upstream is None:
                 kept.update(ticket.weights)
                 continue
             del self._line[ticket.request]
-            started.append(self._start(ticket, upstream))
+            started.append(self._start(ticket.request, upstream, ticket.weights[upstream]))
         return started
 
-    def _free(self, ticket: _Ticket, kept: Collection[str]) -> str | None:
-        """The upstream that can run a ticket now, the least busy first; among equals whose turn is longest ago."""
+    def _free(self, weights: Mapping[str, int], kept: Collection[str]) -> str | None:
+        """The upstream that has room now, the least busy first; among equals whose turn is longest ago."""
         fits = [
             name
-            for name, weight in ticket.weights.items()
+            for name, weight in weights.items()
             if name not in kept and self._taken.get(name, 0) + weight <= self._slots.get(name, 0)
         ]
         if len(fits) < 2:
             return fits[0] if fits else None
         return min(fits, key=lambda name: (self._taken.get(name, 0), self._last_turn.get(name, 0), name))
 
-    def _start(self, ticket: _Ticket, upstream: str) -> Admitted:
-        weight = ticket.weights[upstream]
+    def _start(self, request: str, upstream: str, weight: int) -> Admitted:
         self._turn += 1
         self._last_turn[upstream] = self._turn
         self._taken[upstream] = self._taken.get(upstream, 0) + weight
-        self._running[ticket.request] = (upstream, weight)
-        return Admitted(ticket.request, upstream)
+        self._running[request] = (upstream, weight)
+        return Admitted(request, upstream)

@@ -11,9 +11,10 @@ from lumbre.backends.upstream import Outbound
 from lumbre.core.errors import CallerError, ConnectExpired, LumbreError, NoConnection, UpstreamCut
 from lumbre.gateway.aliases import Aliases, Asked
 from lumbre.gateway.deadlines import Deadlines
-from lumbre.gateway.decision import Decision, Question, decide
+from lumbre.gateway.decision import Decision, Facts, Question, decide
 from lumbre.gateway.health import HealthState
 from lumbre.gateway.hints import MODEL_TIERS
+from lumbre.gateway.hints import NONE as NO_HINTS
 from lumbre.runtime.ability import able_lanes
 from lumbre.runtime.call import EMBEDDINGS, Call
 from lumbre.runtime.client import Client
@@ -98,6 +99,8 @@ class Dispatcher:
         self._reply_limit_bytes = reply_limit_bytes
         self._clock = clock
         self._counter = TokenCounter(outbound)
+        self._decided_by: Facts | None = None
+        self._decided: dict[str, Decision] = {}
 
     async def answer(self, call: Call, client: Client) -> None:
         """Answer one call.
@@ -175,11 +178,22 @@ class Dispatcher:
             facts = tier.facts()
             asked = self._aliases.resolve(model, facts.models)
             model = asked.model
-        decision = decide(Question(model, call.hints, is_strict(call.body), asked), facts)
+        decision = self._decision(Question(model, call.hints, is_strict(call.body), asked), facts)
         if call.asked == EMBEDDINGS and decision.model is None and self._embeddings is not None:
             decision = replace(decision, model=self._embeddings.model)
         answers = call.answers
         return _Plan(call, tier, decision, promises_of(call.body, answers), answers, deadline_at)
+
+    def _decision(self, question: Question, facts: Facts) -> Decision:
+        """Decide; what is asked in the usual way is decided once for all the time in which nothing changes."""
+        if question.asked is not None or question.strict_json or question.hints is not NO_HINTS:
+            return decide(question, facts)
+        if self._decided_by is not facts:
+            self._decided_by, self._decided = facts, {}
+        decision = self._decided.get(question.model)
+        if decision is None:
+            decision = self._decided[question.model] = decide(question, facts)
+        return decision
 
     async def _attempt(self, plan: _Plan, client: Client, record: Record, lanes: list[Lane], *, unsure: bool) -> None:
         call = plan.call

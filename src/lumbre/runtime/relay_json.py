@@ -40,9 +40,11 @@ async def relay_json(passage: Passage, opening: Opening) -> None:
             await relay_refusal(passage, exchange)
             return
         check_encoding(exchange)
-        # The header of such a reply comes when the engine is done, so the wait for the body begins here.
-        countdown = Countdown(passage.limits, passage.clock(), keepalive=False, began_at=passage.began_at)
-        body = await read_body(passage, exchange, countdown)
+        body = exchange.arrived()
+        if body is None or len(body) > passage.reply_limit_bytes:
+            # The header of such a reply comes when the engine is done, so the wait for the body begins here.
+            countdown = Countdown(passage.limits, passage.clock(), keepalive=False, began_at=passage.began_at)
+            body = await read_body(passage, exchange, countdown, body or b"")
     finally:
         exchange.close()
     reply = parsed(body, exchange.content_type)
@@ -107,10 +109,16 @@ async def header(passage: Passage, opening: Opening) -> Exchange:
     return exchange
 
 
-async def read_body(passage: Passage, exchange: Exchange, countdown: Countdown) -> bytes:
-    """The whole body, under the deadlines and the limit of size; whatever comes counts as a token."""
-    parts = []
-    size = 0
+async def read_body(passage: Passage, exchange: Exchange, countdown: Countdown, begun: bytes = b"") -> bytes:
+    """The whole body, under the deadlines and the limit of size; whatever comes counts as a token.
+
+    Args:
+        begun: what has been read of it.
+    """
+    if len(begun) > passage.reply_limit_bytes:
+        raise _too_long()
+    parts = [begun] if begun else []
+    size = len(begun)
     while chunk := await _next_chunk(passage, exchange, countdown):
         size += len(chunk)
         if size > passage.reply_limit_bytes:

@@ -186,7 +186,14 @@ class Tier:
     async def enter(self, request: str, weight: int, candidates: list[Lane], deadline_at: float) -> Permit:
         """See `permit`, which leaves again."""
         self._refuse_if_down(candidates)
-        lane = self.lanes[await self._place(request, weight, candidates, deadline_at)]
+        answer = self._admission.arrive(request, weight, {lane.id: lane.slots for lane in candidates})
+        if isinstance(answer, Admitted):
+            place = answer.upstream
+        elif isinstance(answer, Refused):
+            raise self._saturated("and the line is full")
+        else:
+            place = await self._turn(request, candidates, deadline_at)
+        lane = self.lanes[place]
         if lane.address is None:
             raise NoConnection(f"{lane.id} went away in the moment it was taken")
         return Permit(lane, lane.address)
@@ -195,12 +202,8 @@ class Tier:
         """A request ends or gives up waiting; whoever waits for its place gets it."""
         self._wake(self._admission.leave(request))
 
-    async def _place(self, request: str, weight: int, candidates: list[Lane], deadline_at: float) -> str:
-        answer = self._admission.arrive(request, weight, {lane.id: lane.slots for lane in candidates})
-        if isinstance(answer, Admitted):
-            return answer.upstream
-        if isinstance(answer, Refused):
-            raise self._saturated("and the line is full")
+    async def _turn(self, request: str, candidates: list[Lane], deadline_at: float) -> str:
+        """Wait in line; the upstream that came free."""
         self._waiters[request] = _Waiter(asyncio.get_running_loop().create_future(), candidates)
         try:
             async with asyncio.timeout_at(deadline_at):

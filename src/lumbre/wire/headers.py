@@ -21,6 +21,8 @@ _REPLY_PREFIXES = ("x-ratelimit-", "ratelimit", "anthropic-ratelimit-")
 
 def forwarded_request(headers: Mapping[str, str]) -> dict[str, str]:
     """The caller's headers that go upstream; names in lower case."""
+    if REQUEST_HEADERS.isdisjoint(headers):
+        return {}
     return {name: headers[name] for name in REQUEST_HEADERS & headers.keys()}
 
 

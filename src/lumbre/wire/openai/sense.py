@@ -13,6 +13,9 @@ Body = Mapping[str, Any]
 
 _TEXT_FIELDS = frozenset({"service_tier", "verbosity", "safety_identifier", "reasoning_effort", "prompt_cache_key"})
 
+_CONTRADICTS = _TEXT_FIELDS | {"prompt", "n", "tools", "tool_choice", "response_format"}
+"""With these, and with content in parts, a request can say what makes no sense."""
+
 
 def check_sense(body: Body) -> None:
     """Find the first contradiction in a request whose types have been checked.
@@ -20,6 +23,8 @@ def check_sense(body: Body) -> None:
     Raises:
         CallerError: 400 `missing_field` or `invalid_value`; names the field.
     """
+    if _CONTRADICTS.isdisjoint(body) and all(type(each.get("content")) is str for each in body.get("messages") or ()):
+        return  # as most requests are
     for field, code, message in _faults(body):
         raise CallerError(f"{field}: {message}", param=field, code=code)
 
