@@ -13,7 +13,7 @@ _QUIET_S = 0.4
 
 
 def engine_of(gateway: EmbeddedGateway) -> psutil.Process:
-    """The one engine that a gateway runs."""
+    """The one engine that a gateway runs; a test that asks for embeddings has a gateway of its own."""
     (engine,) = psutil.Process(gateway.process.pid).children()
     return engine
 

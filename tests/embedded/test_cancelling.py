@@ -3,48 +3,15 @@
 import time
 from typing import Any
 
-import psutil
 import pytest
 
 from embedded_gateway import EmbeddedGateway
+from engine_use import STOPS_WITHIN_S, engine_of, in_flight, last_use_at, used_s
 from wire_client import Call, poll
 
 LONG_PROMPT = {"role": "user", "content": "tell me about the sea. " * 150}
 SHORT_PROMPT = {"role": "user", "content": "tell me a story"}
 ENDLESS: dict[str, Any] = {"max_tokens": 900, "ignore_eos": True, "temperature": 0, "cache_prompt": False}
-STOPS_WITHIN_S = 1.0
-_QUIET_S = 0.4
-"""So long without use of the processor is idle; the moment of stopping is the last use before it."""
-
-
-def engine_of(gateway: EmbeddedGateway) -> psutil.Process:
-    (engine,) = psutil.Process(gateway.process.pid).children()
-    return engine
-
-
-def used_s(engine: psutil.Process) -> float:
-    """Seconds of the processor that it has used so far."""
-    return float(sum(engine.cpu_times()[:2]))
-
-
-def last_use_at(engine: psutil.Process) -> float:
-    """Wait until it is idle; when it used the processor last, on the monotonic clock."""
-    used, last_at = used_s(engine), time.monotonic()
-
-    def is_idle() -> bool:
-        nonlocal used, last_at
-        now_used = used_s(engine)
-        if now_used > used:
-            used, last_at = now_used, time.monotonic()
-        return time.monotonic() - last_at > _QUIET_S
-
-    poll(is_idle, deadline_s=30, what="the engine went on")
-    return last_at
-
-
-def in_flight(gateway: EmbeddedGateway) -> int:
-    with Call(f"{gateway.url}/readyz") as call:
-        return int(call.json()["tiers"]["A"]["upstreams"][0]["in_flight"])
 
 
 @pytest.fixture(params=[True, False], ids=["stream", "json"])

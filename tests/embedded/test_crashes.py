@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from embedded_gateway import EmbeddedGateway
+from engine_use import engine_of
 from wire_client import Call, final_error, poll
 
 ENDLESS: dict[str, Any] = {
@@ -24,11 +25,6 @@ def own_gateway(tmp_path: Path) -> Iterator[EmbeddedGateway]:
     """A gateway that this test may harm."""
     with EmbeddedGateway(tmp_path, "smollm2-135m-instruct") as gateway:
         yield gateway
-
-
-def engine_of(gateway: EmbeddedGateway) -> psutil.Process:
-    (engine,) = psutil.Process(gateway.process.pid).children()
-    return engine
 
 
 def chat(gateway: EmbeddedGateway, body: dict[str, Any]) -> Call:

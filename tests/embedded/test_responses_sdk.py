@@ -5,21 +5,19 @@ import time
 from typing import Any, Literal
 
 import openai
-import psutil
 import pytest
 from openai import AsyncOpenAI, OpenAI
 from openai.types.responses import Response
 from pydantic import BaseModel
 
 from embedded_gateway import EmbeddedGateway
+from engine_use import STOPS_WITHIN_S, engine_of, last_use_at, used_s
 from wire_client import Call, poll
 
 MODEL = "smollm2-135m-instruct"
 QUESTION = "Why is the sky blue?"
 GREEDY: dict[str, Any] = {"temperature": 0, "max_output_tokens": 24}
 ENDLESS: dict[str, Any] = {"max_output_tokens": 900, "ignore_eos": True, "temperature": 0, "cache_prompt": False}
-STOPS_WITHIN_S = 1.0
-_QUIET_S = 0.4
 
 
 class Place(BaseModel):
@@ -127,30 +125,6 @@ def test_what_the_model_lacks_is_refused_by_the_callers_field(client: OpenAI) ->
     with pytest.raises(openai.BadRequestError, match=r"\d+ tokens.*1024") as long:
         client.responses.create(model=MODEL, input="word " * 1500)
     assert (long.value.code, long.value.param) == ("context_length_exceeded", "input")
-
-
-def engine_of(gateway: EmbeddedGateway) -> psutil.Process:
-    (engine,) = psutil.Process(gateway.process.pid).children()
-    return engine
-
-
-def used_s(engine: psutil.Process) -> float:
-    return float(sum(engine.cpu_times()[:2]))
-
-
-def last_use_at(engine: psutil.Process) -> float:
-    """Wait until it is idle; when it used the processor last, on the monotonic clock."""
-    used, last_at = used_s(engine), time.monotonic()
-
-    def is_idle() -> bool:
-        nonlocal used, last_at
-        now_used = used_s(engine)
-        if now_used > used:
-            used, last_at = now_used, time.monotonic()
-        return time.monotonic() - last_at > _QUIET_S
-
-    poll(is_idle, deadline_s=30, what="the engine went on")
-    return last_at
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "plain"])

@@ -15,14 +15,17 @@ DEV = [*BASE, *PROJECT["dependency-groups"]["dev"]]
 
 
 def pins(name: str) -> dict[str, tuple[str, list[str]]]:
-    """Each package of a lock, with its version and its hashes."""
+    """Each package of a lock, with its version and its hashes; of one that is pinned by Python's version, the first."""
+    markers: set[tuple[str, str]] = set()
     found: dict[str, tuple[str, list[str]]] = {}
     last = ""
     for entry in (ROOT / "requirements" / name).read_text(encoding="utf-8").split("\n"):
-        if pin := re.match(r"([A-Za-z0-9._-]+)==([^\s;]+)", entry):
+        if pin := re.match(r"([A-Za-z0-9._-]+)==([^\s;]+)([^\\]*)", entry):
             last = canonicalize_name(pin[1])
-            assert last not in found, f"{last} is pinned twice"
-            found[last] = (pin[2], [])
+            assert (last, pin[3]) not in markers, f"{last} is pinned twice"
+            assert last not in found or "python" in pin[3], f"{last} is pinned twice"
+            markers.add((last, pin[3]))
+            found.setdefault(last, (pin[2], []))
         elif digest := re.search(r"--hash=sha256:([0-9a-f]{64})\b", entry):
             found[last][1].append(digest[1])
         else:
