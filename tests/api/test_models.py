@@ -5,29 +5,61 @@ from typing import Any, cast
 
 from lumbre.api.models import can_be_asked_for, entry, names
 from lumbre.gateway.aliases import Aliases
-from lumbre.gateway.decision import Facts
+from lumbre.gateway.deadlines import Deadlines
+from lumbre.runtime.dispatch import Dispatcher, Embeddings
 from lumbre.runtime.gateway import Gateway
 from lumbre.runtime.lanes import Lane
+from lumbre.runtime.tier import Tier
+
+NOTHING: Any = None
+LIMITS = Deadlines(connect_s=1, header_s=1, first_token_s=1, idle_s=1, total_s=1, keepalive_s=1)
 
 
-def tier(lane: Lane) -> Any:
-    return SimpleNamespace(lanes={lane.id: lane}, models=lambda: lane.models, facts=lambda: Facts(False, lane.models))
+def tier(lane: Lane) -> Tier:
+    return Tier([lane], max_waiting=1, wait_s=1, strict_json=False, suspect=lambda _lane: None)
 
 
-def gateway(aliases: dict[str, Any], *, embeds: bool = True) -> Gateway:
+def gateway(aliases: dict[str, Any], *, embeds: bool = True, asked: bool = True) -> Gateway:
     """The parts of a gateway that a listing looks at."""
-    chat = Lane("ollama", 1, "", models=("llama", "qwen"))
-    vectors = Lane("vectors", 1, "", models=("nomic",))
-    made = SimpleNamespace(
-        tier=tier(chat), embeddings=tier(vectors) if embeds else None, aliases=Aliases(aliases), began_at_s=5
+    chat = tier(Lane("ollama", 1, "", models=("llama", "qwen"), asked=asked))
+    vectors = tier(Lane("vectors", 1, "", models=("nomic",), asked=asked)) if embeds else None
+    maker = None if vectors is None else Embeddings(vectors, None, lambda: None)
+    dispatcher = Dispatcher(
+        chat, maker, Aliases(aliases), NOTHING, NOTHING, LIMITS, reply_limit_bytes=1, clock=lambda: 0.0
     )
+    made = SimpleNamespace(tier=chat, embeddings=vectors, aliases=Aliases(aliases), dispatcher=dispatcher, began_at_s=5)
     return cast(Gateway, made)
 
 
+ALIASES = {
+    "gpt-*": "auto",
+    "gpt-4o": "qwen",
+    "cheap": "tier-a",
+    "both": {"A": "llama"},
+    "own": {"A": "auto", "C": "gpt-4o"},
+    "ada": "nomic",
+}
+LEADING_NOWHERE = {
+    "lost": "gone",
+    "lost-*": "gone",
+    "twice": "gpt-4o",
+    "twice-*": "gpt-9",
+    "cloud": {"C": "gpt-4o"},
+    "lost-too": {"A": "gone"},
+    "batch": "tier-b",
+    "batch-*": "tier-b/batch",
+}
+
+
 def test_models_of_embeddings_and_aliases_that_lead_somewhere_are_listed() -> None:
-    aliases = {"gpt-*": "auto", "gpt-4o": "qwen", "lost": "gone", "cheap": "tier-a", "both": {"A": "llama"}}
-    assert names(gateway(aliases)) == ("auto", "llama", "qwen", "nomic", "gpt-4o", "cheap", "both")
+    listed = ("auto", "llama", "qwen", "nomic", "gpt-4o", "cheap", "both", "own", "ada")
+    assert names(gateway({**ALIASES, **LEADING_NOWHERE})) == listed
     assert names(gateway({}, embeds=False)) == ("auto", "llama", "qwen")
+
+
+def test_everything_that_is_listed_can_be_asked_for() -> None:
+    there = gateway({**ALIASES, **LEADING_NOWHERE})
+    assert all(can_be_asked_for(name, there) for name in names(there))
 
 
 def test_a_name_that_a_pattern_catches_can_be_asked_for() -> None:
@@ -35,6 +67,17 @@ def test_a_name_that_a_pattern_catches_can_be_asked_for() -> None:
     assert [can_be_asked_for(name, there) for name in ("gpt-9", "auto", "tier-a", "nomic", "claude")] == [
         True, True, True, True, False,
     ]  # fmt: skip
+
+
+def test_a_name_that_leads_nowhere_cannot_be_asked_for() -> None:
+    there = gateway({**ALIASES, **LEADING_NOWHERE})
+    asked = (*LEADING_NOWHERE, "lost-1", "twice-2", "batch-3", "tier-b", "tier-c", "gone")
+    assert not [name for name in asked if can_be_asked_for(name, there)]
+
+
+def test_an_alias_of_a_model_whose_upstream_has_not_said_what_it_serves_cannot_be_asked_for_yet() -> None:
+    there = gateway({"soon": "mistral", "now": "llama"}, asked=False)
+    assert [can_be_asked_for(name, there) for name in ("soon", "now")] == [False, True]
 
 
 def test_a_model_belongs_to_the_upstream_that_serves_it() -> None:

@@ -1,6 +1,8 @@
 """The kept responses over HTTP: read, listed, deleted, and refused with a reason; and what a request goes on from."""
 
 import asyncio
+import contextlib
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from starlette.testclient import TestClient
 
 from lumbre.api import responses
 from lumbre.core.errors import CallerError, LumbreError
+from lumbre.runtime.archive import ANSWER_S, Archive
 from lumbre.runtime.response_store import ResponseStore, StoreBroken
 from lumbre.wire.openai.errors import error_body
 from lumbre.wire.responses.items import kept_items
@@ -49,11 +52,13 @@ async def _told(_request: Request, error: Exception) -> Response:
 
 def client(store: ResponseStore | None) -> TestClient:
     path = "/v1/responses/{response_id}"
+    archive = None if store is None else Archive(store)
     routes = [
-        Route(path, responses.retrieve(store), methods=["GET"]),
-        Route(path, responses.delete(store), methods=["DELETE"]),
-        Route(f"{path}/input_items", responses.input_items(store), methods=["GET"]),
-        Route(f"{path}/cancel", responses.cancel(store), methods=["POST"]),
+        Route(path, responses.retrieve(archive), methods=["GET"]),
+        Route(path, responses.delete(archive), methods=["DELETE"]),
+        Route(f"{path}/input_items", responses.input_items(archive), methods=["GET"]),
+        Route(f"{path}/cancel", responses.cancel(archive), methods=["POST"]),
+        Route("/v1/responses/compact", responses.unsupported("compact"), methods=["POST"]),
     ]
     return TestClient(Starlette(routes=routes, exception_handlers={LumbreError: _told}))
 
@@ -135,6 +140,12 @@ def test_there_is_nothing_to_cancel_and_it_says_why(store: ResponseStore) -> Non
     assert error(client(store).post("/v1/responses/resp_b/cancel"))[0] == 404
 
 
+def test_a_path_that_nobody_answers_is_not_found_with_the_reason(store: ResponseStore) -> None:
+    reply = client(store).post("/v1/responses/compact", json={})
+    assert error(reply) == (404, "unsupported_endpoint", None)
+    assert "shorter `input`" in reply.json()["error"]["message"]
+
+
 @pytest.mark.parametrize("method", ["GET", "DELETE", "GET /input_items", "POST /cancel"])
 def test_a_store_that_is_turned_off_says_how_to_turn_it_on(method: str) -> None:
     verb, _, rest = method.partition(" ")
@@ -148,8 +159,35 @@ def test_a_store_that_is_broken_is_a_503(tmp_path: Path) -> None:
     broken = ResponseStore(tmp_path / "r.db", keep=9, keep_bytes=10**6, keep_s=60, now_s=lambda: 5.0)
     assert error(client(broken).get("/v1/responses/resp_a")) == (503, "response_store_broken", None)
     with pytest.raises(StoreBroken):
-        asyncio.run(responses.recall(broken, {"input": "hi", "previous_response_id": "resp_a"}))
-    assert asyncio.run(responses.recall(broken, {"input": "hi"})) == responses.Recalled()
+        asyncio.run(responses.recall(Archive(broken), {"input": "hi", "previous_response_id": "resp_a"}))
+    assert asyncio.run(responses.recall(Archive(broken), {"input": "hi"})) == responses.Recalled()
+
+
+def test_a_store_that_hangs_costs_one_wait_and_then_says_so_at_once(store: ResponseStore) -> None:
+    body = {"input": "hi", "previous_response_id": "resp_a"}
+
+    async def scene() -> None:
+        archive, clock, go = Archive(store), asyncio.get_running_loop().time, threading.Event()
+        began = clock()
+        with pytest.raises(StoreBroken, match="did not answer within"):
+            await archive.ask(go.wait)
+        assert ANSWER_S <= clock() - began < ANSWER_S + 1
+        began = clock()
+        for _ in range(9):
+            with pytest.raises(StoreBroken, match="does not answer"):
+                await responses.recall(archive, body)
+        assert clock() - began < 0.5
+        assert await asyncio.to_thread(lambda: 7) == 7, "the threads for large bodies are taken"
+        go.set()
+        async with asyncio.timeout(5):
+            while True:  # until the loop has heard of the thread that is free again
+                with contextlib.suppress(StoreBroken):
+                    assert len((await responses.recall(archive, body)).history) == 5
+                    break
+                await asyncio.to_thread(int)
+        await archive.close()
+
+    asyncio.run(scene())
 
 
 def test_what_a_request_goes_on_from_is_looked_up(store: ResponseStore) -> None:
@@ -157,7 +195,7 @@ def test_what_a_request_goes_on_from_is_looked_up(store: ResponseStore) -> None:
         "input": [{"id": "msg_a_0"}, {"type": "item_reference", "id": "fc_a_in2"}],
         "previous_response_id": "resp_a",
     }
-    recalled = asyncio.run(responses.recall(store, body))
+    recalled = asyncio.run(responses.recall(Archive(store), body))
     assert [item["id"] for item in recalled.history] == [*ITEMS, "msg_a_0"]
     assert set(recalled.known) == {"msg_a_0", "fc_a_in2"}
 

@@ -146,6 +146,40 @@ def test_an_engine_that_will_not_count_gets_the_request(open_gateway: Opener, en
     assert engine.log()["seen"] == 1
 
 
+@pytest.mark.parametrize(("prompts", "place"), [(["hi", LONG], "prompt[1]"), ([LONG], "prompt[0]")], ids=["2", "1"])
+def test_the_longest_of_several_prompts_is_counted_and_named(
+    narrow: GatewayProcess, engine: RogueProcess, prompts: list[str], place: str
+) -> None:
+    with (
+        OpenAI(base_url=f"{narrow.url}/v1", api_key="none", max_retries=0) as client,
+        pytest.raises(openai.BadRequestError, match=r"6000 tokens.*5000") as caught,
+    ):
+        client.completions.create(model=MODEL, prompt=prompts)
+    assert (caught.value.code, caught.value.param) == ("context_length_exceeded", place)
+    (asked,) = counted(engine)
+    body = json.loads(asked["body"])
+    assert body.get("content", body.get("prompt")) == LONG
+    assert engine.log()["seen"] == 0
+
+
+def test_an_engine_counts_nothing_for_a_request_that_is_turned_away(
+    open_gateway: Opener, engine: RogueProcess, name: str
+) -> None:
+    as_llama(engine, context=7000)
+    gateway = open_gateway(upstreams={"llama": engine.url}, slots=1, sections={"limits": {"waiting": 0}}).ready()
+    with gateway.chat({"stream": True, "rogue": {"id": name, "hold": True}}) as first:
+        engine.wait(name, "held")
+        with gateway.chat(CHAT) as call:
+            assert (call.status, call.error()["code"]) == (429, "saturated")
+        assert counted(engine) == []
+        engine.release(name, 20)
+        first.read()
+    with gateway.chat({**CHAT, "stream": True}) as call:
+        assert call.status == 200
+        call.read()
+    assert len(counted(engine)) == 1
+
+
 def test_it_is_refused_at_once_while_every_slot_is_taken(open_gateway: Opener, engine: RogueProcess, name: str) -> None:
     as_llama(engine, tools=False)
     gateway = open_gateway(upstreams={"llama": engine.url}, slots=1, sections={"limits": {"wait_s": 30}}).ready()
@@ -281,6 +315,20 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
 """
+
+
+def test_tokens_are_counted_once_an_engine_is_up_that_starts_still(open_gateway: Opener, tmp_path: Path) -> None:
+    server, go, log = tmp_path / "server.py", tmp_path / "go", tmp_path / "posts"
+    server.write_text(SLOW_SERVER)
+    config = {"backend": "command", "command": [sys.executable, str(server), "{port}", str(go), str(log)]}
+    gateway = open_gateway(upstreams={}, sections={"tier_a": config}).listening()
+    asked = {"model": "auto", "messages": [{"role": "user", "content": "hi"}]}
+    with gateway.get("/v1/messages/count_tokens", body=asked) as call:
+        poll(lambda: gateway.busy() == (0, 1), what="the request does not wait")
+        go.touch()
+        assert call.status == 200
+        assert call.json()["input_tokens"] > 0
+    assert log.read_text().splitlines() == ["/v1/chat/completions/input_tokens"]
 
 
 def test_who_waited_for_an_engine_that_turns_out_to_lack_something_is_refused_alike(

@@ -175,6 +175,29 @@ def test_an_engine_that_fails_is_told_on(gateway: GatewayProcess, how: dict[str,
         assert (call.header("retry-after") is not None) == (status == 429)
 
 
+def test_what_is_null_is_not_sent(gateway: GatewayProcess, rogue: RogueProcess, name: str) -> None:
+    nothing = dict.fromkeys(("encoding_format", "dimensions", "user"))
+    asked = {"model": MODEL, "input": TEXTS, **nothing, "rogue": {"id": name}}
+    with Call(f"{gateway.url}/v1/embeddings", asked) as call:
+        assert call.status == 200
+        assert [entry["embedding"] for entry in call.json()["data"]] == [vector_of(text) for text in TEXTS]
+    assert not set(nothing) & set(json.loads(rogue.find(name)["body"]))
+
+
+@pytest.mark.parametrize(("status", "code"), [(400, "upstream_refused"), (500, "engine_failed")])
+def test_a_refusal_in_a_shape_of_the_engines_own_is_told_again_in_openais(
+    open_gateway: Opener, llama: RogueProcess, status: int, code: str
+) -> None:
+    refusal = {"code": status, "message": "[json.exception.type_error.302] type must be string", "type": "server_error"}
+    llama.lay("/v1/embeddings", {"error": refusal}, status=status)
+    gateway = open_gateway(upstreams={"llama": llama.url}).ready()
+    with Call(f"{gateway.url}/v1/embeddings", {"model": MODEL, "input": [[99999999]]}) as call:
+        assert call.status == status
+        error = call.error()
+    assert (error["code"], error["param"], error["message"]) == (code, None, refusal["message"])
+    assert gateway.metric("lumbre_requests_total", outcome="upstream_refused") == 1
+
+
 def test_an_upstream_of_their_own_makes_them_and_is_shown(
     open_gateway: Opener, rogue: RogueProcess, second: RogueProcess
 ) -> None:

@@ -12,6 +12,7 @@ from anthropic.types import Message
 from gateway_process import GatewayProcess, Opener
 from messages_client import ASKED, HELLO, ChatAnswer, async_sdk, facts, post, sdk, wish
 from rogue_process import RogueProcess
+from wire_client import poll
 
 
 @pytest.fixture
@@ -201,6 +202,23 @@ def test_tokens_are_estimated_where_the_engine_does_not_count(client: Anthropic,
     assert (raw.headers["request-id"] or "").startswith("d-")
     assert 80 < raw.parse().input_tokens < 200
     assert rogue.log()["seen"] == 0
+
+
+def test_a_count_leaves_a_record(gateway: GatewayProcess) -> None:
+    counted = []
+    for model, status in (("rogue", 200), ("nobody", 404)):
+        asked = {"model": model, "messages": HELLO}
+        with gateway.get("/v1/messages/count_tokens", body=asked) as call:
+            assert call.status == status
+            counted.append(call.header("x-lumbre-decision"))
+            call.read()
+    log = gateway.state_dir / "logs" / "requests.log"
+    poll(lambda: all(str(each) in log.read_text() for each in counted), what="the counts are not in the log")
+    lines = [line for line in map(json.loads, log.read_text().splitlines()) if line["decision"] in counted]
+    assert [(line["endpoint"], line["node"], line["status"], line["outcome"]) for line in lines] == [
+        ("/messages/count_tokens", "rogue", 200, "ok"),
+        ("/messages/count_tokens", "", 404, "model_not_found"),
+    ]
 
 
 def test_models_are_listed_in_the_words_of_the_api_that_asks(client: Anthropic, gateway: GatewayProcess) -> None:

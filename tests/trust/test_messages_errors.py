@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import anthropic
@@ -151,6 +152,29 @@ def test_a_full_house_is_a_rate_limit_that_says_when_to_come_again(
         rogue.release(name, 9)
         assert first.status == 200
         first.read()
+
+
+REFUSALS: dict[str, dict[str, Any]] = {
+    "code": {"message": "context of 10 tokens", "type": "x", "param": None, "code": "context_length_exceeded"},
+    "llama.cpp": {"message": "context of 10 tokens", "type": "exceed_context_size_error", "code": 400},
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_an_engine_that_finds_the_prompt_too_long_is_told_in_the_words_that_clients_act_on(
+    open_gateway: Opener, tmp_path: Path, case: str
+) -> None:
+    with RogueProcess(tmp_path) as engine:
+        engine.lay("/v1/chat/completions", {"error": REFUSALS[case]}, status=400)
+        gateway = open_gateway(upstreams={"engine": engine.url}).ready()
+        with sdk(gateway.url) as client:
+            error = refused(client, anthropic.BadRequestError)
+        with gateway.chat({}) as call:
+            assert call.status == 400
+            relayed = call.error()
+    assert error["message"] == "prompt is too long: context of 10 tokens"
+    assert (error["type"], error["lumbre"]["code"]) == ("invalid_request_error", "context_length_exceeded")
+    assert (relayed["code"], relayed["message"]) == ("context_length_exceeded", "context of 10 tokens")
 
 
 def test_what_only_another_tier_could_do_is_an_overload(client: Anthropic, rogue: RogueProcess) -> None:

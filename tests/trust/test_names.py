@@ -25,6 +25,8 @@ ALIASES = """
 "cloud" = { C = "gpt-4o" }
 "mistral-?b[12]" = "rogue"
 "gone-*" = "no-such-model"
+"lost" = "no-such-model"
+"again" = "big"
 """
 
 pytestmark = pytest.mark.filterwarnings("ignore:The model .* is deprecated")
@@ -142,11 +144,13 @@ def test_the_list_has_the_names_that_are_no_patterns(named: GatewayProcess) -> N
         listed = [model.id for model in client.models.list()]
         assert listed[:2] == ["auto", "rogue"]
         assert "big" in listed
+        assert not {"cloud", "lost", "again"} & set(listed), "a name is listed that cannot be asked for"
         assert not any(mark in name for name in listed for mark in "*?[")
         for name in ("big", "gpt-5", "claude-opus-4-1", "rogue", "auto"):
             assert client.models.retrieve(name).id == name
-        with pytest.raises(openai.NotFoundError, match=r"\[models\.alias\]"):
-            client.models.retrieve("llama-9")
+        for name in ("llama-9", "cloud", "lost", "again", "gone-1"):
+            with pytest.raises(openai.NotFoundError, match=r"\[models\.alias\]"):
+                client.models.retrieve(name)
     with Anthropic(base_url=named.url, api_key="none", max_retries=0) as anthropic:
         assert [model.id for model in anthropic.models.list()] == listed
         assert anthropic.models.retrieve("claude-opus-4-1").type == "model"

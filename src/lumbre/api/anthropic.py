@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from lumbre.api.doors import Inference
+from lumbre.api.doors import Inference, beside
 from lumbre.api.reply import Reply
 from lumbre.gateway.hints import Hints
 from lumbre.runtime.call import Call, Retelling
@@ -27,7 +27,7 @@ async def message_call(decision: str, body: dict[str, Any], headers: dict[str, s
         decision,
         MESSAGES,
         _CHAT,
-        to_chat(body),
+        await beside(_parts(body), lambda: to_chat(body)),
         headers,
         hints,
         Retelling(
@@ -37,6 +37,11 @@ async def message_call(decision: str, body: dict[str, Any], headers: dict[str, s
             blame=lambda error: in_callers_words(error, body),
         ),
     )
+
+
+def _parts(body: dict[str, Any]) -> int:
+    turns = body["messages"]
+    return sum(len(turn["content"]) if isinstance(turn["content"], list) else 1 for turn in turns)
 
 
 class CountTokens(Inference):

@@ -47,6 +47,8 @@ PAGES = (
     Page("/v1/responses/{response_id}", "DELETE", lambda gateway: responses.delete(gateway.responses)),
     Page("/v1/responses/{response_id}/input_items", "GET", lambda gateway: responses.input_items(gateway.responses)),
     Page("/v1/responses/{response_id}/cancel", "POST", lambda gateway: responses.cancel(gateway.responses)),
+    Page("/v1/responses/input_tokens", "POST", lambda _gateway: responses.unsupported("input_tokens")),
+    Page("/v1/responses/compact", "POST", lambda _gateway: responses.unsupported("compact")),
     Page("/healthz", "GET", lambda _gateway: health.alive),
     Page("/readyz", "GET", health.ready),
     Page("/metrics", "GET", health.metrics),
@@ -107,7 +109,7 @@ def build_front(gateway: Gateway, keys: Keys | None) -> Front:
         beyond_loopback=not is_loopback(given.host),
         keys=keys,
     )
-    return Front(doors(gateway), AsgiBridge(app), access)
+    return Front(doors(gateway), AsgiBridge(app), access, gateway)
 
 
 def bounds_of(gateway: Gateway) -> Bounds:
@@ -145,5 +147,6 @@ async def _our_fault(request: Request, _error: Exception) -> Response:
 def _told(request: Request, error: LumbreError) -> Response:
     """An error as a whole reply, in the shape of the API that the client speaks."""
     voice = ANTHROPIC if models.speaks_anthropic(request) else OPENAI
+    decision = request.scope["state"].get("decision")
     headers = dict(voice.headers(error, None))
-    return Response(voice.body(error, None), status_code=error.status, headers=headers)
+    return Response(voice.body(error, decision), status_code=error.status, headers=headers)

@@ -60,5 +60,5 @@ def _scope(request: Request) -> Scope:
         "headers": [(name.encode("latin-1"), value.encode("latin-1")) for name, value in request.headers.items()],
         "client": None,
         "server": None,
-        "state": {},
+        "state": {"decision": request.decision},
     }

@@ -20,6 +20,8 @@ from lumbre.core.errors import LumbreError
 
 log = logging.getLogger(__name__)
 
+_PROGRESS_BYTES = 65_536
+"""What a client has to take in within `flush_s` to be waited for further."""
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -60,6 +62,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._queue: deque[Request] = deque()
         self._queued_bytes = 0
+        self._unsent = 0
         self._continue_due = False
         self._paused = False
         self._task: asyncio.Task[None] | None = None
@@ -105,7 +108,7 @@ class Connection(asyncio.Protocol):
             self.abort()
         else:
             self._hear_no_more()
-            self._alarm.put_off(self._bounds.flush_s, self.abort)
+            self._await_reader()
 
     def pause_writing(self) -> None:
         """The client reads slower than it is written to."""
@@ -182,7 +185,7 @@ class Connection(asyncio.Protocol):
         if self._task is not None:
             return
         if self._room is not None:
-            self._alarm.put_off(self._bounds.flush_s, self.abort)
+            self._await_reader()
         elif self._intake.in_head:
             self._alarm.put_off(self._bounds.head_s, self._overdue)
         elif self._intake.in_body:
@@ -223,7 +226,7 @@ class Connection(asyncio.Protocol):
         elif not reply.keeps_alive:
             self._hear_no_more()
             # Closing waits for what is not sent yet, and would wait for ever.
-            self._alarm.put_off(self._bounds.flush_s, self.abort)
+            self._await_reader()
             self._transport.close()
 
     # Leaving
@@ -234,7 +237,7 @@ class Connection(asyncio.Protocol):
             self._hear_no_more()
         elif self._transport is not None and not self._transport.is_closing():
             self._hear_no_more()
-            self._alarm.put_off(self._bounds.flush_s, self.abort)
+            self._await_reader()
             self._transport.close()
 
     def _hear_no_more(self) -> None:
@@ -261,8 +264,22 @@ class Connection(asyncio.Protocol):
         """Closing at once would reset the connection under what the client still sends, and it would not read why."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write_eof()
-            unsent = self._transport.get_write_buffer_size()
-            self._alarm.put_off(self._bounds.flush_s if unsent else self._bounds.linger_s, self.abort)
+            if self._transport.get_write_buffer_size():
+                self._await_reader()
+            else:
+                self._alarm.put_off(self._bounds.linger_s, self.abort)
+
+    def _await_reader(self) -> None:
+        """Wait for the client to take in what lies here; one that reads, if slowly, is waited for again."""
+        self._unsent = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        self._alarm.put_off(self._bounds.flush_s, self._reader_overdue)
+
+    def _reader_overdue(self) -> None:
+        unsent = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        if 0 < unsent <= self._unsent - _PROGRESS_BYTES:
+            self._await_reader()
+        else:
+            self.abort()
 
     def abort(self) -> None:
         """Close it now, whatever it does."""

@@ -5,7 +5,7 @@ Driver; what an API's request means is its own module's to say.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from lumbre.api.body import parse_object
 from lumbre.api.openai_schema import Lenient, check
@@ -21,6 +21,11 @@ from lumbre.wire.headers import forwarded_request
 
 _AT_ONCE_BYTES = 262_144
 """A body up to here is looked at between two turns of the loop; a larger one beside the loop."""
+
+_AT_ONCE_PARTS = 2_000
+"""The same for the turns and blocks of a conversation that is told in other words."""
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +43,7 @@ class Inference:
     """
 
     def __init__(self, gateway: Gateway, voice: Voice, endpoint: str, shape: type[Lenient], call: MakeCall) -> None:
-        self.voice = voice
+        self._voice = voice
         self._gateway = gateway
         self._endpoint = endpoint
         self._shape = shape
@@ -47,10 +52,8 @@ class Inference:
     async def __call__(self, request: Request, reply: Reply) -> None:
         """Answer one request; whatever happens, the client gets a reply in its API's shape."""
         gateway = self._gateway
-        decision = gateway.new_decision()
+        decision = self._begin(reply)
         call: Call | None = None
-        if self.voice.id_header is not None:
-            reply.also = (*reply.also, (self.voice.id_header, decision))
         try:
             try:
                 call = await self._read(decision, request)
@@ -75,11 +78,23 @@ class Inference:
             log.exception("request %s failed", decision)
             await self._tell(reply, LumbreError("the gateway failed; its log has the details"), decision, call)
 
+    def turn_away(self, reply: Reply, error: LumbreError) -> None:
+        """See `front.Door`."""
+        decision = self._begin(reply)
+        self._gateway.records.turned_away(decision, self._endpoint, error)
+        self._voice.refuse(reply, error, decision)
+
+    def _begin(self, reply: Reply) -> str:
+        decision = self._gateway.new_decision()
+        if self._voice.id_header is not None:
+            reply.also = (*reply.also, (self._voice.id_header, decision))
+        return decision
+
     async def _tell(self, reply: Reply, error: LumbreError, decision: str, call: Call | None) -> None:
         retelling = None if call is None else call.retelling
         if retelling is not None and retelling.blame is not None and isinstance(error, CallerError):
             error = retelling.blame(error)
-        await self.voice.tell(reply, error, decision, None if retelling is None else retelling.error_event)
+        await self._voice.tell(reply, error, decision, None if retelling is None else retelling.error_event)
 
     async def _answer(self, call: Call, reply: Reply) -> None:
         await self._gateway.dispatcher.answer(call, reply)
@@ -99,6 +114,11 @@ async def understand(raw: bytes, shape: type[Lenient]) -> dict[str, Any]:
     if len(raw) <= _AT_ONCE_BYTES:
         return _understood(raw, shape)
     return await asyncio.to_thread(_understood, raw, shape)
+
+
+async def beside(parts: int, act: Callable[[], T]) -> T:
+    """Do what grows with a request's parts: at once for few, in a thread for many, so that the loop goes on."""
+    return act() if parts <= _AT_ONCE_PARTS else await asyncio.to_thread(act)
 
 
 def _understood(raw: bytes, shape: type[Lenient]) -> dict[str, Any]:

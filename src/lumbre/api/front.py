@@ -14,6 +14,11 @@ from lumbre.api.request import Request
 from lumbre.api.voices import ANTHROPIC, OPENAI, Voice
 from lumbre.core.errors import CallerError, LumbreError
 from lumbre.runtime.client import Headers
+from lumbre.runtime.dispatch import decision_headers
+from lumbre.runtime.gateway import Gateway
+
+_PAGE_BYTES = 65_536
+"""Of a body that is sent to a page, which wants none."""
 
 EXPOSED = ("Retry-After", "X-Request-Id", "Request-Id", "X-Lumbre-Tier", "X-Lumbre-Node", "X-Lumbre-Decision")
 """Headers that a page may read."""
@@ -22,9 +27,8 @@ EXPOSED = ("Retry-After", "X-Request-Id", "Request-Id", "X-Lumbre-Tier", "X-Lumb
 class Door(Protocol):
     """What answers a POST to one path."""
 
-    @property
-    def voice(self) -> Voice:
-        """How it tells of failures."""
+    def turn_away(self, reply: Reply, error: LumbreError) -> None:
+        """Refuse a request whose head was enough, or whose bytes were none."""
 
     async def __call__(self, request: Request, reply: Reply) -> None:
         """Answer one request, whatever comes of it."""
@@ -38,7 +42,8 @@ class Front:
         app: everything else.
     """
 
-    def __init__(self, doors: Mapping[str, Door], app: AsgiBridge, access: Access) -> None:
+    def __init__(self, doors: Mapping[str, Door], app: AsgiBridge, access: Access, gateway: Gateway) -> None:
+        self._gateway = gateway
         self._doors = doors
         self._app = app
         self._access = access
@@ -54,7 +59,11 @@ class Front:
         self._access.check(request.path, headers, preflight=preflight)
         door = self._doors.get(request.path)
         if door is None or preflight:
+            request.most_bytes = _PAGE_BYTES
             request.handler = self._app
+            if "anthropic-version" in headers:
+                request.decision = self._gateway.new_decision()
+                request.handler = self._numbered
         elif request.method == "POST":
             request.handler = door if "origin" not in headers else self._for_page(door)
         else:
@@ -63,7 +72,23 @@ class Front:
 
     def refuse(self, reply: Reply, request: Request, error: LumbreError) -> None:
         """See `Gatekeeper`."""
-        self._voice(request).refuse(reply, error, None)
+        origin = request.headers.get("origin")
+        if origin is not None and self._access.allows_page(origin):
+            reply.also = page_headers(origin)
+        door = self._doors.get(request.path)
+        if door is None:
+            # The list of models belongs to both APIs; this header is one's alone.
+            voice = ANTHROPIC if "anthropic-version" in request.headers else OPENAI
+            decision = self._gateway.new_decision() if voice is ANTHROPIC else None
+            reply.also = (*reply.also, *id_headers(voice, decision))
+            voice.refuse(reply, error, decision)
+        else:
+            door.turn_away(reply, error)
+
+    async def _numbered(self, request: Request, reply: Reply) -> None:
+        """Every reply of Anthropic's API has an id, that of a page too."""
+        reply.also = (*id_headers(ANTHROPIC, request.decision), *decision_headers(request.decision or ""))
+        await self._app(request, reply)
 
     def opened(self, connection: Connection) -> None:
         """See `Gatekeeper`."""
@@ -76,15 +101,13 @@ class Front:
         if not self.connections:
             self.empty.set()
 
-    def _voice(self, request: Request) -> Voice:
-        door = self._doors.get(request.path)
-        if door is not None:
-            return door.voice
-        # The list of models belongs to both APIs; this header is one's alone.
-        return ANTHROPIC if "anthropic-version" in request.headers else OPENAI
-
     def _for_page(self, door: Door) -> "_PageDoor":
         return _PageDoor(door, self._access)
+
+
+def id_headers(voice: Voice, decision: str | None) -> Headers:
+    """The header by which a client of this API knows a request."""
+    return [(voice.id_header, decision)] if voice.id_header is not None and decision is not None else []
 
 
 class _PageDoor:

@@ -179,6 +179,8 @@ class Intake:
             return
         try:
             self._receiver.head(request, with_body=with_body)
+            if request.most_bytes is not None and self._told_bytes(request) > request.most_bytes:
+                raise self._body_too_large(request.most_bytes)
         except LumbreError as error:
             if with_body:
                 self._wrong(error)  # the body is not waited for
@@ -190,8 +192,10 @@ class Intake:
         self.unheard = 0
         if self._request is None:
             return
-        if len(self._body) + len(data) > self._bounds.body_bytes:
-            self._wrong(self._body_too_large())
+        most_bytes = self._request.most_bytes
+        limit = self._bounds.body_bytes if most_bytes is None else most_bytes
+        if len(self._body) + len(data) > limit:
+            self._wrong(self._body_too_large(limit))
         elif not self._body:
             self._body = data
         else:
@@ -238,8 +242,11 @@ class Intake:
             raise CallerError(message, status=415, code="unsupported_encoding")
         if headers.get("expect", "100-continue").lower() != "100-continue":
             raise CallerError("only `Expect: 100-continue` is known here", status=417, code="invalid_http")
-        if int(headers.get("content-length", "0")) > self._bounds.body_bytes:  # the parser has seen that it is a number
-            raise self._body_too_large()
+        if self._told_bytes(request) > self._bounds.body_bytes:
+            raise self._body_too_large(self._bounds.body_bytes)
+
+    def _told_bytes(self, request: Request) -> int:
+        return int(request.headers.get("content-length", "0"))  # the parser has seen that it is a number
 
     def _head_without_upgrade(self) -> bytes:
         """A request that asks to speak something else is answered as if it had not asked (RFC 9110, 7.8).
@@ -262,6 +269,7 @@ class Intake:
         message = f"the request's line and headers are longer than {self._bounds.head_bytes} bytes"
         return CallerError(message, status=431, code="head_too_large")
 
-    def _body_too_large(self) -> LumbreError:
-        message = f"the body is larger than {self._bounds.body_bytes} bytes ([limits] body_bytes)"
+    def _body_too_large(self, limit: int) -> LumbreError:
+        setting = " ([limits] body_bytes)" if limit == self._bounds.body_bytes else ", and nobody here wants one"
+        message = f"the body is larger than {limit} bytes{setting}"
         return CallerError(message, status=413, code="body_too_large")

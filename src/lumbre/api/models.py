@@ -8,7 +8,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from lumbre.gateway.decision import unknown_model
-from lumbre.gateway.hints import MODEL_TIERS
 from lumbre.runtime.gateway import Gateway
 from lumbre.wire.anthropic import models as anthropic
 
@@ -54,15 +53,13 @@ def speaks_anthropic(request: Request) -> bool:
 
 def names(gateway: Gateway) -> tuple[str, ...]:
     """What is listed: `auto`, the models, those of embeddings, and the aliases that are no patterns and lead to one."""
-    served = _served(gateway)
-    asked = (gateway.aliases.resolve(name, served) for name in gateway.aliases.names)
-    aliases = (each.name for each in asked if each.by_tier or each.model in MODEL_TIERS or each.model in served)
-    return tuple(dict.fromkeys((AUTO, *served, *aliases)))
+    aliases = filter(gateway.dispatcher.takes, gateway.aliases.names)
+    return tuple(dict.fromkeys((AUTO, *_served(gateway), *aliases)))
 
 
 def can_be_asked_for(name: str, gateway: Gateway) -> bool:
-    """Whether a name is listed, or is one of those that an alias's wildcard catches."""
-    return name in (AUTO, TIER_A) or gateway.aliases.resolve(name, ()).alias is not None or name in _served(gateway)
+    """Whether a request by this name would be taken now: it is listed, or an alias's wildcard leads it somewhere."""
+    return gateway.dispatcher.takes(name)
 
 
 def entry(name: str, gateway: Gateway) -> dict[str, Any]:

@@ -28,6 +28,8 @@ class Request:
         size: bytes of the head and the body, about.
         handler: who answers it; set when its head was let in.
         refusal: why nobody does.
+        most_bytes: of its body; None: what any body may have.
+        decision: the id by which its reply can be found again, where it has one before it is answered.
     """
 
     method: str = ""
@@ -40,6 +42,8 @@ class Request:
     size: int = 0
     handler: Handler | None = None
     refusal: LumbreError | None = None
+    most_bytes: int | None = None
+    decision: str | None = None
 
     def read_target(self) -> None:
         """Take path and query out of the target; an absolute one brings its own host, which counts (RFC 9112, 3.2.2).

@@ -4,7 +4,6 @@ goes on from. Driver over Starlette.
 A store that is turned off is None, and the one that asks is told so.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,13 +14,19 @@ from starlette.responses import Response
 
 from lumbre.core.errors import CallerError
 from lumbre.core.quoting import quoted
-from lumbre.runtime.response_store import ResponseStore
+from lumbre.runtime.archive import Archive
 from lumbre.wire.responses.refusals import INCLUDABLE
 from lumbre.wire.responses.request import references
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 _OFF = "no responses are kept here; `[responses] store = true` in the gateway's settings turns that on"
+UNSUPPORTED: Mapping[str, str] = {
+    "input_tokens": "a reply's `usage` has the count; /v1/messages/count_tokens counts without generating",
+    "compact": "send a shorter `input`, or let the model sum up what was said",
+}
+"""Paths below `/v1/responses` that the API publishes and that nobody answers here, each with the way out."""
+
 _MOST_LISTED = 100
 _USUALLY_LISTED = 20
 
@@ -39,7 +44,7 @@ class Recalled:
     known: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-async def recall(store: ResponseStore | None, body: Mapping[str, Any]) -> Recalled:
+async def recall(store: Archive | None, body: Mapping[str, Any]) -> Recalled:
     """Look up what a request goes on from; without a word about earlier responses the store is not asked.
 
     Args:
@@ -56,12 +61,12 @@ async def recall(store: ResponseStore | None, body: Mapping[str, Any]) -> Recall
             raise CallerError(message, param="previous_response_id", code="previous_response_not_found")
         return Recalled()
     return Recalled(
-        history=await asyncio.to_thread(store.history, previous) if previous is not None else [],
-        known=await asyncio.to_thread(store.items, wanted) if wanted else {},
+        history=await store.ask(store.store.history, previous) if previous is not None else [],
+        known=await store.ask(store.store.items, wanted) if wanted else {},
     )
 
 
-def retrieve(store: ResponseStore | None) -> Endpoint:
+def retrieve(store: Archive | None) -> Endpoint:
     """`GET /v1/responses/{response_id}`."""
 
     async def respond(request: Request) -> Response:
@@ -70,7 +75,7 @@ def retrieve(store: ResponseStore | None) -> Endpoint:
                 raise _refused(name, "a kept response is told whole; leave it out")
         _check_include(request)
         response_id = request.path_params["response_id"]
-        found = await asyncio.to_thread(_on(store).get, response_id)
+        found = await _on(store).ask(_on(store).store.get, response_id)
         if found is None:
             raise _not_found(response_id)
         return _json(found)
@@ -78,19 +83,19 @@ def retrieve(store: ResponseStore | None) -> Endpoint:
     return respond
 
 
-def delete(store: ResponseStore | None) -> Endpoint:
+def delete(store: Archive | None) -> Endpoint:
     """`DELETE /v1/responses/{response_id}`."""
 
     async def respond(request: Request) -> Response:
         response_id = request.path_params["response_id"]
-        if not await asyncio.to_thread(_on(store).delete, response_id):
+        if not await _on(store).ask(_on(store).store.delete, response_id):
             raise _not_found(response_id)
         return _json({"id": response_id, "object": "response.deleted", "deleted": True})
 
     return respond
 
 
-def input_items(store: ResponseStore | None) -> Endpoint:
+def input_items(store: Archive | None) -> Endpoint:
     """`GET /v1/responses/{response_id}/input_items`: the newest first, unless `order=asc`."""
 
     async def respond(request: Request) -> Response:
@@ -99,7 +104,7 @@ def input_items(store: ResponseStore | None) -> Endpoint:
             raise _wrong("order", "it is `asc` or `desc`")
         _check_include(request)
         response_id = request.path_params["response_id"]
-        items = await asyncio.to_thread(_on(store).input_items, response_id)
+        items = await _on(store).ask(_on(store).store.input_items, response_id)
         if items is None:
             raise _not_found(response_id)
         return _json(_page(items if order == "asc" else items[::-1], limit, request.query_params.get("after")))
@@ -107,12 +112,12 @@ def input_items(store: ResponseStore | None) -> Endpoint:
     return respond
 
 
-def cancel(store: ResponseStore | None) -> Endpoint:
+def cancel(store: Archive | None) -> Endpoint:
     """`POST /v1/responses/{response_id}/cancel`: there is never anything to cancel, and this says why."""
 
     async def respond(request: Request) -> Response:
         response_id = request.path_params["response_id"]
-        if await asyncio.to_thread(_on(store).get, response_id) is None:
+        if await _on(store).ask(_on(store).store.get, response_id) is None:
             raise _not_found(response_id)
         message = "only a response made with `background: true` can be cancelled, and here there are none"
         raise CallerError(f"{message}; to stop an answer, close its connection", code="not_cancellable")
@@ -120,7 +125,21 @@ def cancel(store: ResponseStore | None) -> Endpoint:
     return respond
 
 
-def _on(store: ResponseStore | None) -> ResponseStore:
+def unsupported(name: str) -> Endpoint:
+    """`POST /v1/responses/{name}`, which the API publishes and nobody answers here.
+
+    Args:
+        name: one of `UNSUPPORTED`.
+    """
+
+    async def respond(_request: Request) -> Response:
+        message = f"the gateway does not answer /v1/responses/{name}: {UNSUPPORTED[name]}"
+        raise CallerError(message, status=404, code="unsupported_endpoint")
+
+    return respond
+
+
+def _on(store: Archive | None) -> Archive:
     if store is None:
         raise CallerError(_OFF, status=404, code="response_not_found")
     return store

@@ -2,16 +2,17 @@
 and is kept. Driver; `wire.responses` says what is what, `runtime.response_store` keeps.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from lumbre.api.doors import beside
 from lumbre.api.responses import Recalled, recall
 from lumbre.core.errors import CallerError, LumbreError
 from lumbre.gateway.hints import Hints
+from lumbre.runtime.archive import Archive
 from lumbre.runtime.call import Call, Retelling
-from lumbre.runtime.response_store import ResponseStore, StoreBroken
+from lumbre.runtime.response_store import StoreBroken
 from lumbre.wire.responses.errors import error_event, in_callers_words
 from lumbre.wire.responses.items import kept_items
 from lumbre.wire.responses.request import to_chat
@@ -32,14 +33,16 @@ class ResponseCalls:
         now_s: Unix seconds.
     """
 
-    def __init__(self, store: ResponseStore | None, now_s: Callable[[], float]) -> None:
+    def __init__(self, store: Archive | None, now_s: Callable[[], float]) -> None:
         self._store = store
         self._now_s = now_s
 
     async def __call__(self, decision: str, body: dict[str, Any], headers: dict[str, str], hints: Hints) -> Call:
         """The call of one request."""
         recalled = await recall(self._store, body)
-        chat = to_chat(body, recalled.history, recalled.known)
+        asked_items = body["input"] if isinstance(body.get("input"), list) else ()
+        parts = len(asked_items) + len(recalled.history)
+        chat = await beside(parts, lambda: to_chat(body, recalled.history, recalled.known))
         asked = body if self._store is not None else {**body, "store": False}
         telling = _Telling(asked, recalled, f"resp_{decision.removeprefix('d-')}", int(self._now_s()), self._store)
         return Call(
@@ -68,7 +71,7 @@ class _Telling:
         recalled: Recalled,
         response_id: str,
         created_at: int,
-        store: ResponseStore | None,
+        store: Archive | None,
     ) -> None:
         self._body = body
         self._recalled = recalled
@@ -89,7 +92,7 @@ class _Telling:
             return
         items = kept_items(self._body, self._id, self._recalled.known)
         try:
-            kept = await asyncio.to_thread(store.put, self._id, translation.result, items)
+            kept = await store.ask(store.store.put, self._id, translation.result, items)
         except StoreBroken as error:
             log.warning("%s", error)
             kept = False

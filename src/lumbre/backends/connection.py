@@ -46,6 +46,7 @@ class Connection(asyncio.Protocol):
         self.complete = False
         self._keep_alive = False
         self._head_size = 0
+        self._unheard = 0
         self._head_complete = False
         self._until_close = False
         self._chunks: list[bytes] = []
@@ -182,10 +183,15 @@ class Connection(asyncio.Protocol):
             self._keep_alive = False
             self.close()
             return
+        if not self._head_complete:
+            self._unheard += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._fail(UpstreamError(f"the upstream does not speak proper HTTP: {error}"))
+            self.close()
+        if not self._head_complete and self._unheard > _HEAD_LIMIT_BYTES:  # the parser keeps what it has not told
+            self._fail(_head_too_long())
             self.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -207,7 +213,7 @@ class Connection(asyncio.Protocol):
             return
         self._head_size += len(name) + len(value)
         if self._head_size > _HEAD_LIMIT_BYTES:
-            error = UpstreamError(f"the upstream's header is longer than {_HEAD_LIMIT_BYTES} bytes")
+            error = _head_too_long()
             self._fail(error)
             raise error  # the parser stops at it
         self.headers.append((name.decode("latin-1").lower(), value.decode("latin-1")))
@@ -251,3 +257,7 @@ class Connection(asyncio.Protocol):
         self.complete = True
         self._keep_alive = self._parser.should_keep_alive()  # it is true here only, and forgotten afterwards
         self._wake()
+
+
+def _head_too_long() -> UpstreamError:
+    return UpstreamError(f"the upstream's header is longer than {_HEAD_LIMIT_BYTES} bytes")

@@ -19,7 +19,8 @@ that the other side is just closing."""
 class Exchange:
     """A response whose header has come; its body has not been read."""
 
-    def __init__(self, connection: Connection, pool: "Pool") -> None:
+    def __init__(self, connection: Connection, pool: "Pool", *, reuse: bool) -> None:
+        self._reuse = reuse
         self._connection: Connection | None = connection
         self._pool = pool
         self.status = connection.status
@@ -73,16 +74,20 @@ class Exchange:
 
     def close(self) -> None:
         """End it. If the body was not read to its end the connection is closed, which tells the engine to stop."""
-        if self._connection is not None:
+        if self._connection is None:
+            return
+        if self._reuse:
             self._pool.put_back(self._connection)
-            self._connection = None
+        else:
+            self._connection.close()  # the other side was told that nothing more comes on it
+        self._connection = None
 
 
 class Pool:
     """The idle connections to one origin, the latest used first."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+        self._loop = self.loop = loop
         self._idle: dict[Connection, float] = {}
         self._open: set[Connection] = set()
         self._sweeps = False
@@ -140,14 +145,13 @@ class Opening:
     Made by `Outbound.post`; `close` it whatever comes of it.
     """
 
-    def __init__(
-        self, pool: Pool, head: bytes, body: bytes, limits: Deadlines, loop: asyncio.AbstractEventLoop
-    ) -> None:
+    def __init__(self, pool: Pool, head: bytes, body: bytes, limits: Deadlines, *, reuse: bool) -> None:
         self._pool = pool
+        self._reuse = reuse
         self._head = head
         self._body = body
         self._limits = limits
-        self._loop = loop
+        self._loop = pool.loop
         self._connection: Connection | None = None
         self._connecting: asyncio.Task[Connection | UpstreamError] | None = None
         self._header_at = 0.0
@@ -184,7 +188,7 @@ class Opening:
                 raise expired("header", self._limits) from None
             raise
         self._connection = None
-        return Exchange(connection, self._pool)
+        return Exchange(connection, self._pool, reuse=self._reuse)
 
     def close(self) -> None:
         """Give it up; without effect on an exchange that came of it."""

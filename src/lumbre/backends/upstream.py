@@ -130,7 +130,7 @@ class Outbound:
         pool = self._pools.get(origin)
         if pool is None:
             pool = self._pools[origin] = Pool(self._loop)
-        opening = Opening(pool, head, body, limits, self._loop)
+        opening = Opening(pool, head, body, limits, reuse=reuse)
         if reuse and (idle := pool.take()) is not None:
             opening.send(idle)
         else:

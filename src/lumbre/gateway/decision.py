@@ -5,6 +5,7 @@ with the way out. The tiers that fall back on each other will grow here.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from lumbre.core.errors import CallerError, CapacityError
 from lumbre.core.quoting import quoted
@@ -12,8 +13,7 @@ from lumbre.gateway.aliases import TIERS, Asked
 from lumbre.gateway.hints import MODEL_TIERS, Hints
 
 
-@dataclass(frozen=True)
-class Question:
+class Question(NamedTuple):
     """What the decision has to know of a request.
 
     Attributes:
@@ -82,7 +82,11 @@ def _reason(question: Question, tier: str | None, named: str | None) -> str:
     else:
         reason = "tier A was asked for" if tier else "balanced: tier A is the only tier"
     asked = question.asked
-    return reason if asked is None or asked.alias is None else f"{reason}; asked for as {asked.told}"
+    return (
+        reason
+        if asked is None or asked.alias is None
+        else f"{reason}; asked for through [models.alias] {quoted(asked.alias)}"
+    )
 
 
 def unknown_model(model: str, models: tuple[str, ...]) -> CallerError:

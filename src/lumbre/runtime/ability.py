@@ -2,27 +2,34 @@
 what is lacking are `gateway.capability`'s to say, and what an engine cannot honour its table's.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from lumbre.core.errors import CallerError
 from lumbre.gateway.capability import UNKNOWN, Need, lack, may_exceed, need_of
 from lumbre.runtime.call import Call
 from lumbre.runtime.lanes import Lane
 from lumbre.runtime.speech import own_words
-from lumbre.runtime.token_count import TokenCounter
 from lumbre.wire.openai.fields import refuse_unsupported
 
+Count = Callable[[Lane, Mapping[str, Any]], Awaitable[int | None]]
+"""Asks an engine how many tokens a request's prompt is; None if it does not say."""
 
-async def able_lanes(lanes: Sequence[Lane], call: Call, model: str | None, counter: TokenCounter) -> list[Lane]:
+_ONE_OF_SEVERAL = re.compile(r"(\w+)\[(\d+)\]")
+
+
+async def able_lanes(lanes: Sequence[Lane], call: Call, model: str | None, count: Count) -> list[Lane]:
     """The lanes that can honour all of a request.
 
     Args:
         model: the one that the decision names; None: each lane's own choice.
-        counter: asks an engine how long the prompt is, where that could matter.
+        count: asked where the length of the prompt could matter; of several prompts, for the longest.
 
     Raises:
         CallerError: none can; what the first of them says.
+        LumbreError: what `count` raises.
     """
     need: Need | None = None
     able = []
@@ -34,7 +41,7 @@ async def able_lanes(lanes: Sequence[Lane], call: Call, model: str | None, count
             continue
         need = need or need_of(call.body, call.asked)
         put = need if own_words(call, lane) is None else replace(need, endpoint=call.endpoint.lstrip("/"))
-        refusal = await _refusal(lane, call, model, put, counter)
+        refusal = await _refusal(lane, call, model, put, count)
         if refusal is None:
             able.append(lane)
         elif first is None:
@@ -44,7 +51,7 @@ async def able_lanes(lanes: Sequence[Lane], call: Call, model: str | None, count
     return able
 
 
-async def _refusal(lane: Lane, call: Call, model: str | None, need: Need, counter: TokenCounter) -> CallerError | None:
+async def _refusal(lane: Lane, call: Call, model: str | None, need: Need, count: Count) -> CallerError | None:
     try:
         refuse_unsupported(call.body, lane.traits.refusals.get(call.asked, ()), lane.traits.name)
     except CallerError as error:
@@ -52,9 +59,13 @@ async def _refusal(lane: Lane, call: Call, model: str | None, need: Need, counte
     capability = lane.capability(model)
     if (refusal := lack(need, capability, lane.id)) is not None:
         return refusal
-    if (
-        may_exceed(need, capability)
-        and (counted := await counter.count(lane, call.asked, call.body, model)) is not None
-    ):
-        return lack(replace(need, prompt_tokens=counted), capability, lane.id)
-    return None
+    if not may_exceed(need, capability):
+        return None
+    counted = await count(lane, _with_one_prompt(call.body, need.longest))
+    return None if counted is None else lack(replace(need, prompt_tokens=counted), capability, lane.id)
+
+
+def _with_one_prompt(body: Mapping[str, Any], longest: str) -> Mapping[str, Any]:
+    """The request as it would be with the longest of its prompts alone."""
+    found = _ONE_OF_SEVERAL.fullmatch(longest)
+    return body if found is None else {**body, found[1]: body[found[1]][int(found[2])]}

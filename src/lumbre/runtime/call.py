@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from lumbre.core.errors import CallerError, LumbreError
 from lumbre.gateway.hints import Hints
@@ -32,8 +32,7 @@ class Retelling:
     error_event: Callable[[LumbreError, str | None], bytes] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """A request that the door has found well formed.
 
     Attributes:

@@ -3,8 +3,10 @@ Driver; the verdicts are the domains'.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 from lumbre.backends.exchange import Opening
 from lumbre.backends.upstream import Outbound
@@ -26,10 +28,12 @@ from lumbre.runtime.relay_json import relay_folded, relay_json
 from lumbre.runtime.relay_stream import relay_stream
 from lumbre.runtime.speech import Speech, speech
 from lumbre.runtime.tier import Permit, Tier
-from lumbre.runtime.token_count import TokenCounter
+from lumbre.runtime.token_count import LONGEST_S, TokenCounter
 from lumbre.wire.openai.embeddings import batches
 from lumbre.wire.openai.promise import Promises, is_strict, promises_of
 from lumbre.wire.openai.sense import check_sense
+
+T = TypeVar("T")
 
 _ATTEMPTS = 3
 _UNCANCELLABLE_BYTES = 512
@@ -44,11 +48,17 @@ class _Lacking(Exception):
         self.refusal = refusal
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
+class _Plan(NamedTuple):
+    """What is known of a call before anybody is asked.
+
+    Attributes:
+        named: what was asked for, for the record: a tier's word, or the alias; never the caller's own words.
+    """
+
     call: Call
     tier: Tier
     decision: Decision
+    named: str
     promises: Promises
     answers: int
     deadline_at: float
@@ -109,12 +119,38 @@ class Dispatcher:
             LumbreError: what went wrong; the door tells the client in its API's shape.
         """
         record = Record(call.decision, call.endpoint, call.stream, self._clock())
+        await self._recorded(record, self._answer(call, client, record))
+
+    async def count_tokens(self, call: Call) -> tuple[int, bool]:
+        """How many tokens a call's prompt is for the engine that would answer it, and whether that is an estimate.
+
+        Raises:
+            LumbreError: nobody could answer the call.
+        """
+        record = Record(call.decision, f"{call.endpoint}/count_tokens", stream=False, began_at=self._clock())
+        return await self._recorded(record, self._counted(call, record))
+
+    def takes(self, model: str) -> bool:
+        """Whether a request for chat or embeddings that names this model, and asks for no more, would be taken now."""
+        tiers = [self._tier] if self._embeddings is None else [self._tier, self._embeddings.tier]
+        return any(self._would_take(tier.facts(), model) for tier in tiers)
+
+    def _would_take(self, facts: Facts, model: str) -> bool:
+        asked = self._aliases.resolve(model, facts.models)
         try:
-            await self._answer(call, client, record)
+            decide(Question(asked.model, NO_HINTS, strict_json=False, asked=asked), facts)
+        except LumbreError:
+            return False
+        return True
+
+    async def _recorded(self, record: Record, work: Awaitable[T]) -> T:
+        try:
+            done = await work
             record.outcome = record.outcome or "ok"
+            return done
         except LumbreError as error:
             record.status = record.status or error.status
-            record.outcome = error.code
+            record.outcome = record.outcome or error.code
             record.param = error.param
             raise
         except asyncio.CancelledError as error:
@@ -127,21 +163,30 @@ class Dispatcher:
             record.mark("end", self._clock())
             self._records.write(record)
 
-    async def count_tokens(self, call: Call) -> tuple[int, bool]:
-        """How many tokens a call's prompt is for the engine that would answer it, and whether that is an estimate.
-
-        Raises:
-            LumbreError: nobody could answer the call.
-        """
+    async def _counted(self, call: Call, record: Record) -> tuple[int, bool]:
         plan = await self._planned(call, self._tier)
-        lanes = self._tier.up(self._tier.lanes_for(plan.decision.model))
-        return await self._counter.count_or_estimate(lanes[0], call.asked, call.body, plan.decision.model)
+        model = plan.decision.model
+        record.model, record.reason = model or plan.named, plan.decision.reason
+        lane = await self._tier.reach(self._tier.lanes_for(model), plan.deadline_at)
+        record.node = lane.id
+        until = min(self._clock() + LONGEST_S, plan.deadline_at)
+        told = await self._counter.count_or_estimate(lane, call.asked, call.body, model, until=until)
+        record.status, record.finished = 200, True
+        return told
 
     async def _answer(self, call: Call, client: Client, record: Record) -> None:
         plan = await self._planned(call, self._tier_of(call))
-        record.model = plan.decision.model or str(call.body.get("model") or "auto")
+        record.model = plan.decision.model or plan.named
         record.reason = plan.decision.reason
-        lanes = await able_lanes(plan.tier.lanes_for(plan.decision.model), call, plan.decision.model, self._counter)
+        lanes = plan.tier.lanes_for(plan.decision.model)
+        # Whoever would be turned away all the same has no engine count for it.
+        check = partial(plan.tier.refuse_if_full, plan.answers, lanes)
+        until = min(self._clock() + LONGEST_S, plan.deadline_at)
+        lanes = await able_lanes(
+            lanes, call, plan.decision.model, partial(self._prompt_tokens, plan, until=until, check=check)
+        )
+        if call.asked == EMBEDDINGS and self._embeddings is not None:
+            self._embeddings.wake()
         for left in reversed(range(_ATTEMPTS)):
             # What is not up yet has not said what it can do.
             unsure = any(lane.health.state is not HealthState.READY for lane in lanes)
@@ -158,13 +203,24 @@ class Dispatcher:
                 if client.started or not lanes or not left:
                     raise
 
+    async def _prompt_tokens(
+        self,
+        plan: _Plan,
+        lane: Lane,
+        body: Mapping[str, Any],
+        *,
+        until: float,
+        check: Callable[[], None] | None = None,
+    ) -> int | None:
+        asked, model = plan.call.asked, plan.decision.model
+        return await self._counter.count(lane, asked, body, model, until=until, check=check)
+
     def _tier_of(self, call: Call) -> Tier:
         if call.asked != EMBEDDINGS:
             return self._tier
         if self._embeddings is None:
             message = 'embeddings are switched off here ([embeddings] backend = "off")'
             raise CallerError(message, status=404, code="unsupported_endpoint")
-        self._embeddings.wake()
         return self._embeddings.tier
 
     async def _planned(self, call: Call, tier: Tier) -> _Plan:
@@ -182,7 +238,8 @@ class Dispatcher:
         if call.asked == EMBEDDINGS and decision.model is None and self._embeddings is not None:
             decision = replace(decision, model=self._embeddings.model)
         answers = call.answers
-        return _Plan(call, tier, decision, promises_of(call.body, answers), answers, deadline_at)
+        named = asked.alias if asked is not None and asked.alias is not None else model
+        return _Plan(call, tier, decision, named, promises_of(call.body, answers), answers, deadline_at)
 
     def _decision(self, question: Question, facts: Facts) -> Decision:
         """Decide; what is asked in the usual way is decided once for all the time in which nothing changes."""
@@ -202,7 +259,7 @@ class Dispatcher:
             record.node = lane.id
             record.mark("admitted", self._clock())
             if unsure:
-                await self._check_again(lane, call, plan.decision.model)
+                await self._check_again(plan, lane)
             said = speech(call, lane, plan.decision.model)
             passage = self._passage(plan, client, record, lane, said)
             try:
@@ -211,9 +268,10 @@ class Dispatcher:
                 plan.tier.suspect(lane)
                 raise
 
-    async def _check_again(self, lane: Lane, call: Call, model: str | None) -> None:
+    async def _check_again(self, plan: _Plan, lane: Lane) -> None:
+        count = partial(self._prompt_tokens, plan, until=self._clock() + LONGEST_S)
         try:
-            await able_lanes([lane], call, model, self._counter)
+            await able_lanes([lane], plan.call, plan.decision.model, count)
         except CallerError as error:
             raise _Lacking(error) from error
 
@@ -250,8 +308,10 @@ class Dispatcher:
                 *decision_headers(call.decision),
             ],
             dialect=said.dialect,
+            model=str(said.body["model"]),
             translation=said.translation,
             openai_errors=call.retelling is None or call.retelling.openai_errors,
+            blame=None if call.retelling is None else call.retelling.blame,
             keep=None if call.retelling is None else call.retelling.keep,
             choices=plan.answers,
             own_progress=said.adds_progress,

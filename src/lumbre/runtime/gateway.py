@@ -17,6 +17,7 @@ from lumbre.core.ids import DecisionId, decision_id
 from lumbre.gateway.aliases import Aliases
 from lumbre.gateway.capability import Capability
 from lumbre.gateway.deadlines import Deadlines
+from lumbre.runtime.archive import Archive
 from lumbre.runtime.dispatch import Dispatcher, Embeddings
 from lumbre.runtime.lanes import Lane
 from lumbre.runtime.launches import EMBEDDING_SLOTS, Launch, command_launch, embedded_launch, embeddings_launch
@@ -167,7 +168,7 @@ class Gateway:
         await self._outbound.close()
         self.records.close()
         if self.responses is not None:
-            await asyncio.to_thread(self.responses.close)
+            await self.responses.close()
 
     def _made_maker(self) -> Embeddings | None:
         if self.embeddings is None:
@@ -175,12 +176,14 @@ class Gateway:
         model = (self.settings.embeddings.model or None) if self.embeddings is self.tier else None
         return Embeddings(self.embeddings, model, self._embedding_sources.start)
 
-    def _made_store(self) -> ResponseStore | None:
+    def _made_store(self) -> Archive | None:
         given = self.settings.responses
         if not given.store:
             return None
         path = self.settings.gateway.state_dir / "responses.sqlite"
-        return ResponseStore(path, keep=given.keep, keep_bytes=given.keep_bytes, keep_s=given.keep_s, now_s=time.time)
+        return Archive(
+            ResponseStore(path, keep=given.keep, keep_bytes=given.keep_bytes, keep_s=given.keep_s, now_s=time.time)
+        )
 
     def _made_tier(self, lanes: Sequence[Lane], sources: Sources, *, strict_json: bool) -> Tier:
         limits = self.settings.limits

@@ -3,13 +3,14 @@ Driver.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import orjson
 
 from lumbre.backends.exchange import Exchange
-from lumbre.core.errors import BrokenPromise, UpstreamError
+from lumbre.core.errors import BrokenPromise, CallerError, UpstreamError
 from lumbre.gateway.deadlines import Deadlines, expired
 from lumbre.runtime.client import Client, Headers
 from lumbre.runtime.records import Record
@@ -23,6 +24,9 @@ from lumbre.wire.translation import Translation
 EVENT_STREAM = "text/event-stream"
 _REFUSAL_LIMIT_BYTES = 1024 * 1024
 _EXCERPT_CHARS = 200
+_NAME_CHARS = 200
+_CODES: Mapping[str, str] = {"exceed_context_size_error": "context_length_exceeded"}
+"""llama.cpp's types of errors, which it gives no code, and the code that clients act on."""
 
 
 @dataclass(slots=True)
@@ -31,8 +35,10 @@ class Passage:
 
     Attributes:
         dialect: how the engine's reply is read.
+        model: the name that the engine was asked for.
         translation: tells the reply in the client's API; None where the engine speaks it.
         openai_errors: the client's API has errors as engines of OpenAI's API write them.
+        blame: tells an error about the engine's request in the words of the client's; None where they are the same.
         keep: called when the translation is finished, before the client is told so; None: nobody wants to.
         clock: monotonic seconds, the event loop's.
         began_at: when the request was dispatched, on that clock.
@@ -48,8 +54,10 @@ class Passage:
     promises: Promises
     headers: Headers
     dialect: Dialect
+    model: str
     translation: Translation | None
     openai_errors: bool
+    blame: Callable[[CallerError], CallerError] | None
     keep: Callable[[], Awaitable[None]] | None
     choices: int
     own_progress: bool
@@ -57,6 +65,11 @@ class Passage:
     reply_limit_bytes: int
     clock: Callable[[], float]
     began_at: float
+
+    @property
+    def message_id(self) -> str:
+        """What a Message is called whose engine does not begin it."""
+        return f"msg_{self.record.decision.removeprefix('d-')}"
 
     @property
     def total_at(self) -> float:
@@ -108,41 +121,65 @@ async def relay_refusal(passage: Passage, exchange: Exchange, body: bytes | None
         UpstreamError: the status says nothing to this caller (a redirect, a refused key), the body is no error of the
             client's API, or the stream has already begun.
     """
-    passage.record.outcome = "upstream_refused"
     if not 400 <= exchange.status <= 599:
         raise UpstreamError(f"the upstream answers with status {exchange.status}, which is none; see its base_url")
     if exchange.status in (401, 407):
         raise UpstreamError(f"the upstream refuses the gateway's key ({exchange.status}); see its api_key_env")
+    passage.record.outcome = "upstream_refused"
     body = await refusal(passage, exchange) if body is None else body
-    message = _message(body)
-    readable = passage.openai_errors or (passage.dialect is MESSAGES and _is_of_messages(body))
-    if passage.client.started or message is None or not readable:
-        raise _retold(exchange, body, message)
-    send_whole(passage, exchange.status, body, forwarded_reply(exchange.headers))
+    document, error = _read(body)
+    told = None if passage.client.started else _relayed(passage, body, document, error)
+    if told is None:
+        raise _retold(exchange, body, error)
+    send_whole(passage, exchange.status, told, forwarded_reply(exchange.headers))
     await room(passage)
 
 
-def _is_of_messages(body: bytes) -> bool:
-    """Whether an error that has a message is of the Messages API's shape."""
-    return bool(orjson.loads(body).get("type") == "error")
-
-
-def _message(body: bytes) -> str | None:
-    """What a client of either API could read: the message of an `error` object; None if there is none."""
+def _read(body: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    """An upstream's document and the error in it, which has a message; empty where there is none."""
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError:
-        return None
+        return {}, {}
     error = document.get("error") if isinstance(document, dict) else None
-    message = error.get("message") if isinstance(error, dict) else None
-    return message if isinstance(message, str) else None
+    if isinstance(error, dict) and isinstance(error.get("message"), str):
+        return document, error
+    return {}, {}
 
 
-def _retold(exchange: Exchange, body: bytes, said: str | None) -> UpstreamError:
-    text = said or " ".join(body.decode("utf-8", "replace").split())
+def _relayed(passage: Passage, body: bytes, document: dict[str, Any], error: dict[str, Any]) -> bytes | None:
+    """An upstream's error as the client may read it; None where it is not of the shape of the client's API."""
+    if passage.dialect is MESSAGES:
+        return body if document.get("type") == "error" and error else None
+    if not passage.openai_errors or not _is_openais(error):
+        return None
+    if passage.blame is None or (param := error["param"]) is None:
+        return body
+    own = passage.blame(CallerError("", param=param)).param if len(param) <= _NAME_CHARS else None
+    try:
+        return orjson.dumps({**document, "error": {**error, "param": own}})
+    except orjson.JSONEncodeError:
+        return None
+
+
+def _is_openais(error: Mapping[str, Any]) -> bool:
+    """Whether an error has what clients of OpenAI's API look for, each of its type."""
+    return bool(error) and all(isinstance(error.get(key, 0), str | None) for key in ("type", "code", "param"))
+
+
+def _retold(exchange: Exchange, body: bytes, error: Mapping[str, Any]) -> UpstreamError:
+    """An upstream's error for a client that could not read it as it is: under its status, with its message and code."""
+    excerpt = " ".join(body[: 4 * _EXCERPT_CHARS].decode("utf-8", "replace").split())[:_EXCERPT_CHARS]
+    message = error.get("message") or f"the upstream answered {exchange.status}: {excerpt or '(nothing)'}"
     kept = {name: value for name, value in forwarded_reply(exchange.headers) if name != "content-type"}
-    message = f"the upstream answered {exchange.status}: {text[:_EXCERPT_CHARS] or '(nothing)'}"
-    return UpstreamError(message, status=exchange.status, headers=kept)
+    return UpstreamError(message, status=exchange.status, code=_code(exchange.status, error), headers=kept)
+
+
+def _code(status: int, error: Mapping[str, Any]) -> str:
+    code = error.get("code")
+    if isinstance(code, str) and 0 < len(code) <= _NAME_CHARS:
+        return code
+    return _CODES.get(str(error.get("type")), "upstream_refused" if status < 500 else UpstreamError.code)
 
 
 def check_encoding(exchange: Exchange) -> None:

@@ -16,6 +16,7 @@ from lumbre.wire.openai.story import Usage
 
 log = logging.getLogger("lumbre.requests")
 
+_PARAM_CHARS = 100
 _NOTHING = Usage(0, 0, estimated=True)
 
 
@@ -132,7 +133,7 @@ def _line(record: Record) -> bytes:
             "status": record.status,
             "outcome": record.outcome,
             "reason": record.reason,
-            "param": record.param,
+            "param": None if record.param is None else record.param[:_PARAM_CHARS],
             "prompt_tokens": usage.prompt,
             "completion_tokens": usage.completion,
             "tokens_estimated": usage.estimated,

@@ -4,6 +4,7 @@ An engine that can be cancelled in the middle of such a call is asked for just t
 that cannot (llama.cpp) is asked for a stream, which is folded into the object.
 """
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,6 +31,7 @@ from lumbre.wire.sse import Event, Splitter
 from lumbre.wire.translation import Translation
 
 _REASON_CHARS = 500
+_LAST_BYTES_S = 0.25
 
 
 async def relay_json(passage: Passage, opening: Opening) -> None:
@@ -168,13 +170,13 @@ class _Folding:
         self._countdown = Countdown(passage.limits, passage.began_at, keepalive=False)
         self._splitter = Splitter()
         self.story = passage.dialect.follow(passage.promises.any, passage.choices)
-        self.fold = passage.dialect.fold()
+        self.fold = passage.dialect.fold(passage.message_id, passage.model)
 
     async def run(self) -> None:
         """Fold until the engine ends."""
         size = 0
         try:
-            while chunk := await _next_chunk(self._passage, self._exchange, self._countdown):
+            while not self.story.done and (chunk := await _next_chunk(self._passage, self._exchange, self._countdown)):
                 size += len(chunk)
                 if size > self._passage.reply_limit_bytes:
                     raise _too_long()
@@ -184,6 +186,7 @@ class _Folding:
             self._passage.record.usage = self.story.usage
         if not self.story.finished:
             raise UpstreamCut("the upstream's reply ended before it said that it was finished")
+        await let_it_end(self._passage, self._exchange)
 
     def _take(self, event: Event) -> None:
         seen = self.story.see(event)
@@ -200,6 +203,16 @@ class _Folding:
         if beat is not Beat.PROGRESS:
             with mapped():
                 self.fold.add(seen.chunk)
+
+
+async def let_it_end(passage: Passage, exchange: Exchange) -> bytes:
+    """Give an engine that has said its last word a moment to end its body; what came of it still."""
+    rest = []
+    until = passage.clock() + _LAST_BYTES_S
+    with contextlib.suppress(TimeoutError, UpstreamError):
+        while chunk := await exchange.read(until):
+            rest.append(chunk)
+    return b"".join(rest)
 
 
 class mapped:  # noqa: N801 a context manager, written out since a generator's costs more than what it guards

@@ -2,7 +2,6 @@
 what an event means is `wire`'s to say, and what is due when `gateway.deadlines`'.
 """
 
-import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,12 +18,10 @@ from lumbre.runtime.passage import (
     room,
     split,
 )
-from lumbre.runtime.relay_json import engine_failure, mapped
+from lumbre.runtime.relay_json import engine_failure, let_it_end, mapped
 from lumbre.wire.headers import forwarded_reply
 from lumbre.wire.openai.story import Beat, Seen
 from lumbre.wire.sse import KEEP_ALIVE, Event, Splitter
-
-_LAST_BYTES_S = 0.25
 
 _HEADERS = (
     ("content-type", "text/event-stream; charset=utf-8"),
@@ -85,6 +82,8 @@ class _StreamRelay:
         self._countdown = countdown
         self._splitter = Splitter()
         self._story = passage.dialect.follow(passage.promises.any, passage.choices)
+        mend = passage.dialect.mend
+        self._mend = None if mend is None else mend(passage.message_id, passage.model)
 
     async def run(self) -> None:
         """Relay until the engine ends."""
@@ -115,11 +114,9 @@ class _StreamRelay:
             await self._send(ending)
         else:
             await self._send(self._splitter.tail)
-        until = passage.clock() + _LAST_BYTES_S
-        with contextlib.suppress(TimeoutError, UpstreamError):
-            while chunk := await self._exchange.read(until):
-                if passage.translation is None:
-                    await self._send(chunk)
+        rest = await let_it_end(passage, self._exchange)
+        if passage.translation is None:
+            await self._send(rest)
 
     async def _read(self) -> bytes:
         while True:
@@ -163,7 +160,7 @@ class _StreamRelay:
             return self._translated(seen)
         if (beat is Beat.PROGRESS and passage.own_progress) or (event.data == b"null" and passage.sends_nulls):
             return b""
-        return event.raw if passage.dialect.mend is None else passage.dialect.mend(event).raw
+        return event.raw if self._mend is None else self._mend(event).raw
 
     def _translated(self, seen: Seen) -> bytes:
         chunk: Mapping[str, Any] | None = seen.chunk

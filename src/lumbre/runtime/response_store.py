@@ -25,7 +25,7 @@ from lumbre.wire.responses.items import owner_of
 
 _VERSION = 1
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
-_BUSY_S = 5.0
+_BUSY_S = 1.0
 _LOG_BYTES = 4 * 1024 * 1024
 
 _TABLES = """
@@ -66,7 +66,7 @@ class ResponseStore:
     """
 
     def __init__(self, path: Path, *, keep: int, keep_bytes: int, keep_s: float, now_s: Callable[[], float]) -> None:
-        self._path = path
+        self._path = self.path = path
         self._keep = keep
         self._keep_bytes = keep_bytes
         self._keep_s = keep_s

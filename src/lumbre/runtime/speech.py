@@ -3,9 +3,8 @@ the dispatcher sends it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -20,8 +19,7 @@ _UNCANCELLABLE_BYTES = 512
 """Of a conversation and its tools, put to an engine that works through a prompt without looking who listens."""
 
 
-@dataclass(frozen=True, slots=True)
-class Speech:
+class Speech(NamedTuple):
     """What an engine is told.
 
     Attributes:
@@ -39,7 +37,7 @@ class Speech:
 
     def part(self, body: Mapping[str, Any]) -> "Speech":
         """The same with another body."""
-        return replace(self, body=body)
+        return self._replace(body=body)
 
     def encoded(self) -> bytes:
         """The body as bytes.

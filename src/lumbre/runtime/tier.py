@@ -1,12 +1,13 @@
-"""Tier A at run time: its lanes, the line before them, and the permits that requests run under. Driver; who may
-start is
-`gateway.admission`'s to say.
+"""Tier A at run time: its lanes, the line before them, and the permits that requests run under. Driver; who may start
+is `gateway.admission`'s to say.
 """
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from lumbre.backends.upstream import Address
 from lumbre.core.errors import CapacityError, NoConnection
@@ -18,8 +19,7 @@ from lumbre.runtime.lanes import Lane
 _RETRY_DOWN_S = 5
 
 
-@dataclass(frozen=True)
-class Permit:
+class Permit(NamedTuple):
     """One request may run on one upstream, now."""
 
     lane: Lane
@@ -85,6 +85,7 @@ class Tier:
         self._waiters: dict[str, _Waiter] = {}
         self._settled = asyncio.Event()
         self._ready = asyncio.Event()
+        self._news = asyncio.Event()
 
     @property
     def wait_s(self) -> float:
@@ -112,8 +113,7 @@ class Tier:
     def changed(self, lane: Lane) -> None:
         """A lane's source wrote to it: open or close its slots."""
         self._facts = None
-        ready = lane.health.state is HealthState.READY and lane.address is not None
-        self._wake(self._admission.resize(lane.id, lane.slots if ready else 0))
+        self._wake(self._admission.resize(lane.id, lane.slots if _takes_work(lane) else 0))
         if lane.health.state is HealthState.DOWN:
             self._send_away()
         if all(each.settled for each in self.lanes.values()):
@@ -122,6 +122,8 @@ class Tier:
             self._ready.set()
         else:
             self._ready.clear()
+        self._news.set()
+        self._news = asyncio.Event()
 
     async def wait_ready(self) -> None:
         """Wait until some lane takes work; the caller sets the deadline."""
@@ -142,16 +144,12 @@ class Tier:
         """
         if self._settled.is_set():
             return
-        if self._settling >= self._max_waiting:
-            raise self._saturated("and the line is full")
-        self._settling += 1
-        try:
-            async with asyncio.timeout_at(deadline_at):
-                await self._settled.wait()
-        except TimeoutError:
-            return  # decide with what is known; a lane that says nothing must not hold up the others
-        finally:
-            self._settling -= 1
+        with self._aside():
+            try:
+                async with asyncio.timeout_at(deadline_at):
+                    await self._settled.wait()
+            except TimeoutError:
+                return  # decide with what is known; a lane that says nothing must not hold up the others
 
     def models(self) -> tuple[str, ...]:
         """Every model served by name, in the lanes' order, each once."""
@@ -162,16 +160,42 @@ class Tier:
         """The lanes that serve a model; None: all of them."""
         return [lane for lane in self.lanes.values() if lane.serves(model)]
 
-    def up(self, candidates: list[Lane]) -> list[Lane]:
-        """The candidates that have an address.
+    async def reach(self, candidates: list[Lane], deadline_at: float) -> Lane:
+        """Wait for a lane that takes work, to ask it something that needs no place on it.
+
+        Args:
+            deadline_at: a moment on the loop's clock.
 
         Raises:
-            CapacityError: 503 `no_tier`; none has.
+            CapacityError: 503 `no_tier` when no candidate is up, or comes up in time; 429 `saturated` when as many wait
+                for that as may wait in line.
         """
-        found = [lane for lane in candidates if lane.address is not None]
-        if not found:
-            raise _down(candidates)
+        if (found := _first_that_takes_work(candidates)) is not None:
+            return found
+        self._refuse_if_down(candidates)
+        with self._aside():
+            try:
+                async with asyncio.timeout_at(deadline_at):
+                    while (found := _first_that_takes_work(candidates)) is None:
+                        await self._news.wait()
+                        self._refuse_if_down(candidates)
+            except TimeoutError:
+                raise _down(candidates) from None
         return found
+
+    def refuse_if_full(self, weight: int, candidates: list[Lane]) -> None:
+        """Turn away a request that a permit would be refused now; one that is not keeps no place.
+
+        Args:
+            weight: the slots that it wants.
+
+        Raises:
+            CapacityError: see `permit`.
+        """
+        if self._admission.waiting < self._max_waiting or any(self._has_room(lane, weight) for lane in candidates):
+            return
+        self._refuse_if_down(candidates)
+        raise self._saturated("and the line is full")
 
     def permit(self, request: str, weight: int, candidates: list[Lane], deadline_at: float) -> "_Permission":
         """Hold a place on one of the candidates, waiting for it if need be, until a moment on the loop's clock.
@@ -221,6 +245,23 @@ class Tier:
             if waiter is not None and not waiter.admitted.done():
                 waiter.admitted.set_result(admitted.upstream)
 
+    @contextmanager
+    def _aside(self) -> Iterator[None]:
+        """Wait for an upstream's word: not in line, but counted with those who are."""
+        if self._settling >= self._max_waiting:
+            raise self._saturated("and the line is full")
+        self._settling += 1
+        try:
+            yield
+        finally:
+            self._settling -= 1
+
+    def _has_room(self, lane: Lane, weight: int) -> bool:
+        """Whether a lane could take a request at once; whoever waits for it comes first."""
+        held = self._admission.held(lane.id)
+        fits = held + min(weight, lane.slots) <= lane.slots
+        return fits and _takes_work(lane) and self._admission.waiting_for(lane.id) == 0
+
     def _send_away(self) -> None:
         """Whoever waits for upstreams that are all down is told so now."""
         for waiter in self._waiters.values():
@@ -236,6 +277,14 @@ class Tier:
     def _saturated(self, why: str) -> CapacityError:
         retry_s = max(1, math.ceil(self._wait_s / 4)) if self._wait_s < 40 else 10
         return CapacityError(f"every slot is taken {why}", status=429, code="saturated", retry_after_s=retry_s)
+
+
+def _takes_work(lane: Lane) -> bool:
+    return lane.health.state is HealthState.READY and lane.address is not None
+
+
+def _first_that_takes_work(lanes: list[Lane]) -> Lane | None:
+    return next(filter(_takes_work, lanes), None)
 
 
 def _down(lanes: list[Lane]) -> CapacityError:

@@ -197,7 +197,9 @@ def test_what_cannot_be_honoured_is_refused_by_name(body: dict[str, Any], field:
         ),
         (asking(user(result("x"))), "messages[0].content[0].tool_use_id", "invalid_value"),
         (asking(user(result("x")), USE), "messages[0].content[0].tool_use_id", "invalid_value"),
-        (asking(HELLO, USE, user(result("x")), USE), "messages[3].content[0].id", "invalid_value"),
+        (asking(HELLO, USE, USE), "messages[2].content[0].id", "invalid_value"),
+        (asking(HELLO, USE, user(text("x")), USE), "messages[3].content[0].id", "invalid_value"),
+        (asking(HELLO, USE, user(result("x")), USE, USE), "messages[4].content[0].id", "invalid_value"),
         (asking(tools=[TOOL, TOOL]), "tools[1].name", "invalid_value"),
         (asking(tool_choice={"type": "any"}), "tool_choice", "invalid_value"),
         (asking(tools=[TOOL], tool_choice={"type": "tool"}), "tool_choice.name", "missing_field"),
@@ -208,6 +210,12 @@ def test_a_contradiction_is_told_by_its_field(body: dict[str, Any], field: str, 
     with pytest.raises(CallerError) as caught:
         to_chat(body)
     assert (caught.value.param, caught.value.code, caught.value.status) == (field, code, 400)
+
+
+def test_an_id_may_come_again_when_its_call_has_a_result() -> None:
+    chat = to_chat(asking(HELLO, USE, user(result("x")), USE, user(result("y"))))
+    told = [(each["role"], each["content"]) for each in chat["messages"][1:]]
+    assert told == [("assistant", None), ("tool", "x"), ("assistant", None), ("tool", "y")]
 
 
 def test_each_field_that_is_published_is_translated_refused_or_a_hint() -> None:

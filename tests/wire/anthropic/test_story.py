@@ -167,6 +167,12 @@ def test_usage_that_was_never_counted_to_the_end_is_an_estimate() -> None:
     assert told(start(input_tokens=4, output_tokens=1), piece, piece, ending("end_turn")).usage == Usage(4, 2, True)
 
 
+def test_a_stream_need_not_begin_its_message() -> None:
+    said = [block("text", text=""), delta(type="text_delta", text="a"), stop(), ending("end_turn", output_tokens=2)]
+    story = told(*said)
+    assert (story.finished, story.choices[0].text, story.usage) == (True, "a", Usage(0, 2, estimated=False))
+
+
 keys = st.sampled_from(
     ["type", "index", "delta", "content_block", "message", "usage", "text", "input", "name", "partial_json", "error"]
 )

@@ -269,6 +269,29 @@ def calling(arguments: object, name: object = "f", number: object = 0) -> Delta:
     return {"tool_calls": [{"index": number, "id": "c", "function": {"name": name, "arguments": arguments}}]}
 
 
+def test_large_numbers_of_an_input_are_the_same_in_both_forms() -> None:
+    text = '{ "n": 12345678901234567890123, "n2": 1e300 }'
+    chunks = [chunk(calling(text)), chunk({}, "tool_calls")]
+    (delta,) = (event["delta"] for event in streamed(chunks) if event["type"] == "content_block_delta")
+    call = {"id": "c", "function": {"name": "f", "arguments": text}}
+    whole = {"choices": [{"index": 0, "message": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]}
+    assert delta["partial_json"] == text
+    assert b'"input":' + text.encode() in MessageTranslation("msg_1", "m").reply(whole)
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ('{"n": 12345678901234567890123, "s": "lo', b'"input":{"n":12345678901234567890123}'),
+        ('{"n": 12345678901234567890123 }', b'"input":{"n": 12345678901234567890123 }'),
+    ],
+)
+def test_large_numbers_of_an_input_that_was_cut_stay_what_they_are(said: str, told: bytes) -> None:
+    call = {"id": "c", "function": {"name": "f", "arguments": said}}
+    whole = {"choices": [{"index": 0, "message": {"tool_calls": [call]}, "finish_reason": "length"}]}
+    assert told in MessageTranslation("msg_1", "m").reply(whole)
+
+
 def test_a_call_that_stays_half_said_is_told_at_the_end() -> None:
     told = MessageTranslation("msg_1", "m")
     told.chunk(chunk(calling('{"a":')))

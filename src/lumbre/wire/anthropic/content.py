@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from lumbre.wire.anthropic.message import event, input_of
-from lumbre.wire.openai.story import MalformedReply, index_of
+from lumbre.wire.openai.calls import CallFragments
+from lumbre.wire.openai.story import MalformedReply
 
 Kind = Literal["text", "thinking", "tool_use"]
 
@@ -23,9 +24,23 @@ _DELTAS: Mapping[Kind, tuple[str, str]] = {
 }
 
 
-def call_id(said: object, prefix: str, number: int) -> str:
-    """The id of a call: the engine's, or one made of the reply's where the engine gives none."""
-    return said if isinstance(said, str) and said else f"{prefix}_{number}"
+class CallIds:
+    """The ids of one reply's calls: the engine's, or made of the prefix where it gives none, or one twice."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._given: set[str] = set()
+
+    def of(self, said: object, number: int) -> str:
+        """The id of the next call.
+
+        Args:
+            said: the engine's.
+            number: of the call in the reply.
+        """
+        taken = said if isinstance(said, str) and said and said not in self._given else f"{self._prefix}_{number}"
+        self._given.add(taken)
+        return taken
 
 
 class _Block:
@@ -58,18 +73,17 @@ class _Block:
             return True
         return False
 
-    def take_fragment(self, fragment: Mapping[str, Any]) -> str:
-        """Note a fragment of a call; return its arguments."""
+    def take_fragment(self, fragment: Mapping[str, Any], added: str) -> str:
+        """Note a fragment of a call, and what it adds to the name; return its arguments."""
         self.id = self.id or fragment.get("id")
         function = fragment.get("function")
         told: Mapping[str, Any] = function if isinstance(function, dict) else {}
         name, arguments = told.get("name"), told.get("arguments")
         if not isinstance(name, str | None) or not isinstance(arguments, str | None):
             raise MalformedReply("a call's name or arguments are no text")
-        if name and not self.begun:
-            self.names.append(name)
-        elif name and name != "".join(self.names):
+        if added and self.begun:
             raise MalformedReply("a call's name goes on after its arguments have begun")
+        self.names.append(added)
         if self.over and arguments and arguments.strip():
             raise MalformedReply("a call's arguments go on after their end")
         return arguments or ""
@@ -79,11 +93,12 @@ class ContentStream:
     """The content blocks of one stream.
 
     Args:
-        id_prefix: of the ids of calls to which the engine gives none.
+        id_prefix: of the ids of calls to which the engine gives none of their own.
     """
 
     def __init__(self, id_prefix: str) -> None:
-        self._id_prefix = id_prefix
+        self._ids = CallIds(id_prefix)
+        self._fragments = CallFragments()
         self._line: deque[_Block] = deque()
         self._calls: dict[int, _Block] = {}
         self._index = 0
@@ -104,20 +119,20 @@ class ContentStream:
         """The events that a fragment of a call becomes.
 
         Args:
-            position: of the fragment in its list, for engines that number no calls.
+            position: of the fragment in its list.
 
         Raises:
             MalformedReply: it is none, or does not go on from what came before it.
         """
-        number = index_of(fragment, position)
-        if number is None:
-            raise MalformedReply(f"an index of {str(fragment.get('index'))[:20]}")
+        taken = self._fragments.take(fragment, position)
+        if taken is None:
+            raise MalformedReply(f"a call of the index {str(fragment.get('index'))[:20]}")
         out = b""
-        block = self._calls.get(number)
+        block = self._calls.get(taken.number)
         if block is None:
-            block = self._calls[number] = _Block("tool_use", number)
+            block = self._calls[taken.number] = _Block("tool_use", taken.number)
             out = self._queue(block)
-        arguments = block.take_fragment(fragment)
+        arguments = block.take_fragment(fragment, taken.name)
         if block.over or not arguments:
             return out
         block.pieces.append(arguments)
@@ -171,10 +186,10 @@ class ContentStream:
         return event("content_block_start", {"index": self._index, "content_block": start})
 
     def _call_start(self, block: _Block) -> dict[str, Any]:
-        if not block.names:
-            raise MalformedReply("a call without a name")
         name = "".join(block.names)
-        return {"id": call_id(block.id, self._id_prefix, block.number), "name": name, "input": {}}
+        if not name:
+            raise MalformedReply("a call without a name")
+        return {"id": self._ids.of(block.id, block.number), "name": name, "input": {}}
 
     def _close(self) -> bytes:
         block = self._line[0]

@@ -1,23 +1,29 @@
 """How a stream of the Messages API becomes the Message that the same call without `stream` would have had. Pure; the
 relay feeds it.
 
-What the engine adds is kept. A stop that the engine told wrongly is told right (`mending`).
+What the engine adds is kept. What it tells wrongly or leaves out is told right (`mending`).
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from lumbre.wire.anthropic.mending import mended_stop
-from lumbre.wire.anthropic.message import CUT_STOPS, input_of, written
+from lumbre.wire.anthropic.mending import mended_counts, mended_stop
+from lumbre.wire.anthropic.message import CUT_STOPS, begun_message, input_of, written
 from lumbre.wire.openai.story import MalformedReply
 
 _TEXT_DELTAS: Mapping[str, str] = {"text_delta": "text", "thinking_delta": "thinking"}
 
 
 class MessageFold:
-    """Collects the events of one stream."""
+    """Collects the events of one stream.
 
-    def __init__(self) -> None:
+    Args:
+        message_id: such as `msg_…`; of the Message if the engine does not begin it.
+        model: the name that such a Message gives.
+    """
+
+    def __init__(self, message_id: str = "", model: str = "") -> None:
+        self._identity = (message_id, model)
         self._message: dict[str, Any] | None = None
         self._blocks: dict[int, _Block] = {}
         self._usage: dict[str, Any] = {}
@@ -33,15 +39,14 @@ class MessageFold:
                 self._message = dict(_object(chunk, "message"))
                 self._count(self._message.get("usage"))
             case "content_block_start":
+                self._begin()
                 self._blocks[_index(chunk)] = _Block(_object(chunk, "content_block"))
             case "content_block_delta":
                 if (block := self._blocks.get(_index(chunk))) is None:
                     raise MalformedReply("a delta of a block that has not begun")
                 block.add(_object(chunk, "delta"))
             case "message_delta":
-                if self._message is None:
-                    raise MalformedReply("a message_delta before message_start")
-                self._message.update(_object(chunk, "delta"))
+                self._begin().update(_object(chunk, "delta"))
                 self._count(chunk.get("usage"))
             case _:
                 pass
@@ -53,11 +58,17 @@ class MessageFold:
             MalformedReply: there is none, or the input of a call is no JSON object.
         """
         if self._message is None:
-            raise MalformedReply("a stream without message_start")
+            raise MalformedReply("a stream in which no message begins")
         message = mended_stop(self._message)
         cut = message.get("stop_reason") in CUT_STOPS
         content = [self._blocks[index].whole(cut=cut) for index in sorted(self._blocks)]
-        return written({**message, "content": content, "usage": self._usage})
+        return written({**message, "content": content, "usage": mended_counts(self._usage)})
+
+    def _begin(self) -> dict[str, Any]:
+        if self._message is None:
+            self._message = dict(begun_message(*self._identity))
+            self._count(self._message["usage"])
+        return self._message
 
     def _count(self, usage: object) -> None:
         """Take counts: they are totals so far, and one that is not told again stands."""

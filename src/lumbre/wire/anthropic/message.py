@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from lumbre.wire.openai.story import MalformedReply
 
@@ -67,6 +67,11 @@ def message(
     }
 
 
+def begun_message(message_id: str, model: str) -> Json:
+    """The Message of a `message_start`: nothing has been said or counted."""
+    return message((message_id, model), [], (None, None), usage_of(None))
+
+
 def usage_of(usage: Json | None) -> dict[str, int]:
     """A chat reply's `usage` in this API's words: what came from a cache is counted apart. Unknown counts are 0."""
     told = usage or {}
@@ -116,8 +121,9 @@ def thinking_of(said: Json) -> str:
     return _text(said, "reasoning_content") or _text(said, "reasoning")
 
 
-def input_of(arguments: str, *, cut: bool) -> dict[str, Any]:
-    """The input of a call; no text is an empty object.
+def input_of(arguments: str, *, cut: bool) -> orjson.Fragment:
+    """The input of a call, in the engine's own text: read and written again, its large numbers would not be the
+    stream's. No text is an empty object.
 
     Args:
         cut: the reply reached its length, so the text may be a beginning; what is whole in it counts.
@@ -126,14 +132,25 @@ def input_of(arguments: str, *, cut: bool) -> dict[str, Any]:
         MalformedReply: it is no JSON object.
     """
     if not arguments.strip():
-        return {}
+        return orjson.Fragment(b"{}")
     try:
-        value = from_json(arguments, allow_partial=True) if cut else orjson.loads(arguments)
+        value, text = orjson.loads(arguments), arguments.encode()
     except ValueError as error:
-        raise MalformedReply(f"a call's arguments are no JSON ({error})") from error
+        if not cut:
+            raise MalformedReply(f"a call's arguments are no JSON ({error})") from error
+        value, text = _beginning(arguments)
     if not isinstance(value, dict):
         raise MalformedReply("a call's arguments are JSON, but no object")
-    return value
+    return orjson.Fragment(text)
+
+
+def _beginning(arguments: str) -> tuple[object, bytes]:
+    """What is whole in the beginning of a JSON text, and its own text."""
+    try:
+        value = from_json(arguments, allow_partial=True)
+        return value, to_json(value, inf_nan_mode="null")
+    except ValueError as error:
+        raise MalformedReply(f"a call's arguments are no JSON ({error})") from error
 
 
 def objects(value: object, name: str) -> list[dict[str, Any]]:

@@ -39,17 +39,20 @@ def _faults(body: Body) -> Iterator[tuple[str, str, str]]:
 
 
 def _block_faults(body: Body) -> Iterator[tuple[str, str, str]]:
-    calls = set()
+    answered: dict[str, bool] = {}  # by the id of a call; engines that count calls give it again in the next turn
     for placed in blocks_of(body):
         if placed.type not in _MAY_SAY[placed.role]:
             place = "a tool result" if placed.role == RESULT else f"a turn of the role `{placed.role}`"
             yield f"{placed.path}.type", "invalid_value", f"a block of the type `{placed.type}` cannot be in {place}"
         if placed.type == "tool_use":
-            if placed.block["id"] in calls:
-                yield f"{placed.path}.id", "invalid_value", "another tool_use before it has this id"
-            calls.add(placed.block["id"])
-        if placed.type == "tool_result" and (call := placed.block["tool_use_id"]) not in calls:
-            yield f"{placed.path}.tool_use_id", "invalid_value", f"no tool_use before it has the id {quoted(call)}"
+            if not answered.get(placed.block["id"], True):
+                message = "another tool_use before it has this id, and no result yet"
+                yield f"{placed.path}.id", "invalid_value", message
+            answered[placed.block["id"]] = False
+        if placed.type == "tool_result":
+            if (call := placed.block["tool_use_id"]) not in answered:
+                yield f"{placed.path}.tool_use_id", "invalid_value", f"no tool_use before it has the id {quoted(call)}"
+            answered[call] = True
 
 
 def _tool_faults(body: Body) -> Iterator[tuple[str, str, str]]:

@@ -7,10 +7,11 @@ calls: a whole chat reply does not tell in which order these came, and a stream 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lumbre.wire.anthropic.content import ContentStream, call_id
+from lumbre.wire.anthropic.content import CallIds, ContentStream
 from lumbre.wire.anthropic.errors import engine_error_event
 from lumbre.wire.anthropic.message import (
     after_calls,
+    begun_message,
     event,
     input_of,
     message,
@@ -89,7 +90,8 @@ class MessageTranslation:
         if text := text_of(said):
             content.append({"type": "text", "text": text})
         calls = objects(said.get("tool_calls"), "tool_calls")
-        content += [self._call(call, n, cut=choice.get("finish_reason") == "length") for n, call in enumerate(calls)]
+        ids, cut = CallIds(self._id_prefix), choice.get("finish_reason") == "length"
+        content += [_call(call, ids.of(call.get("id"), number), cut=cut) for number, call in enumerate(calls)]
         stop = stop_of(choice, completion, self._sequences)
         usage = completion.get("usage")
         told = usage_of(usage if isinstance(usage, dict) else None)
@@ -99,7 +101,7 @@ class MessageTranslation:
         if self._began:
             return b""
         self._began = True
-        return event("message_start", {"message": message(self._identity, [], (None, None), usage_of(None))})
+        return event("message_start", {"message": begun_message(*self._identity)})
 
     def _delta(self, delta: object) -> bytes:
         if delta is None:
@@ -115,11 +117,11 @@ class MessageTranslation:
             out += self._content.call(fragment, position)
         return out
 
-    def _call(self, call: Mapping[str, Any], number: int, *, cut: bool) -> dict[str, Any]:
-        function = call.get("function")
-        told: Mapping[str, Any] = function if isinstance(function, dict) else {}
-        name, arguments = told.get("name"), told.get("arguments")
-        if not isinstance(name, str) or not name or not isinstance(arguments, str | None):
-            raise MalformedReply("a call without a name, or with arguments that are no text")
-        identity = call_id(call.get("id"), self._id_prefix, number)
-        return {"type": "tool_use", "id": identity, "name": name, "input": input_of(arguments or "", cut=cut)}
+
+def _call(call: Mapping[str, Any], identity: str, *, cut: bool) -> dict[str, Any]:
+    function = call.get("function")
+    told: Mapping[str, Any] = function if isinstance(function, dict) else {}
+    name, arguments = told.get("name"), told.get("arguments")
+    if not isinstance(name, str) or not name or not isinstance(arguments, str | None):
+        raise MalformedReply("a call without a name, or with arguments that are no text")
+    return {"type": "tool_use", "id": identity, "name": name, "input": input_of(arguments or "", cut=cut)}

@@ -31,12 +31,14 @@ def batches(body: Body, most_bytes: int) -> Iterator[dict[str, Any]]:
     """Cut a request into calls, in the order of its inputs.
 
     Args:
-        body: a request whose types have been checked.
+        body: a request whose types have been checked. Fields that are null are left out: to the API they are as good as
+            not there, and engines stumble over them.
         most_bytes: of text in one call; a longer text has a call of its own.
     """
+    body = {key: value for key, value in body.items() if value is not None}
     given = body["input"]
     if _is_one(given):
-        yield dict(body)
+        yield body
         return
     call: list[Any] = []
     size = 0

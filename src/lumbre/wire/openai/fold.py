@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from lumbre.wire.openai.calls import CallFragments
 from lumbre.wire.openai.story import MalformedReply, index_of
 
 __all__ = ["Fold", "MalformedReply"]
@@ -35,7 +36,7 @@ class Fold:
             if key != "choices" and value is not None:
                 self._top[key] = value
         for part in _list_of_dicts(chunk.get("choices"), "choices"):
-            self._choices.setdefault(_index(part, 0), _Choice()).add(part)
+            self._choices.setdefault(_index(part), _Choice()).add(part)
 
     def body(self) -> bytes:
         """The finished reply.
@@ -70,6 +71,11 @@ class _Pieces:
         if value is not None or key not in self._rest:
             self._rest[key] = value
 
+    def put_first(self, key: str, value: object) -> None:
+        """Take a value that is told once; later ones do not count."""
+        if not self._rest.get(key):
+            self._rest[key] = value
+
     def whole(self) -> dict[str, Any]:
         return {**self._rest, **{key: "".join(pieces) for key, pieces in self._texts.items()}}
 
@@ -78,6 +84,7 @@ class _Choice:
     def __init__(self) -> None:
         self._fields = _Pieces()
         self._message: _Pieces | None = None
+        self._fragments = CallFragments()
         self._calls: list[tuple[_Pieces, _Pieces]] = []
         self._logprobs: dict[str, Any] | None = None
 
@@ -106,19 +113,22 @@ class _Choice:
                 self._message.add(key, value)
 
     def _add_calls(self, fragments: object) -> None:
-        for fragment in _list_of_dicts(fragments, "tool_calls"):
-            index = _index(fragment, len(self._calls))
-            while len(self._calls) <= index:
-                call = _Pieces()
-                call.put("type", "function")
-                self._calls.append((call, _Pieces()))
-            call, function = self._calls[index]
+        for position, fragment in enumerate(_list_of_dicts(fragments, "tool_calls")):
+            taken = self._fragments.take(fragment, position)
+            if taken is None:
+                raise MalformedReply(f"a call of the index {str(fragment.get('index'))[:20]}")
+            if taken.number == len(self._calls):
+                self._calls.append((_Pieces(), _Pieces()))
+                self._calls[-1][0].put("type", "function")
+            call, function = self._calls[taken.number]
             for key, value in fragment.items():
-                if key != "index" and key != "function":
+                if key == "id":
+                    call.put_first(key, value)
+                elif key != "index" and key != "function":
                     call.put(key, value)
             given = fragment.get("function")
             for key, value in (given if isinstance(given, dict) else {}).items():
-                function.add(key, value)
+                function.add(key, taken.name if key == "name" and isinstance(value, str) else value)
 
     def _add_logprobs(self, more: object) -> None:
         if not isinstance(more, dict):
@@ -147,8 +157,8 @@ class _Choice:
         return choice
 
 
-def _index(part: Mapping[str, Any], default: int) -> int:
-    index = index_of(part, default)
+def _index(part: Mapping[str, Any]) -> int:
+    index = index_of(part)
     if index is None:
         raise MalformedReply(f"an index of {str(part.get('index'))[:20]}")
     return index

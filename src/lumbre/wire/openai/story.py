@@ -5,15 +5,16 @@ serves both. An engine may send anything: what is not of the API's shape is pass
 """
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from lumbre.wire.json_text import parse
+from lumbre.wire.openai.calls import CallFragments
 from lumbre.wire.sse import DONE, Event
 
 MOST_CHOICES = 128
-"""OpenAI's own limit of `n`; also of the tool calls in one message."""
+"""OpenAI's own limit of `n`."""
 
 
 class MalformedReply(ValueError):
@@ -101,6 +102,7 @@ class Story:
         self._keep_text = keep_text
         self._expected = choices
         self._usage: Usage | None = None
+        self._calls: dict[int, CallFragments] = {}
         self.choices: dict[int, Choice] = {}
         self.pieces = 0
         """Events that carried a part of an answer; engines send one token in each."""
@@ -153,7 +155,7 @@ class Story:
             return Beat.QUIET
         choice = self.choices.setdefault(index, Choice())
         delta = part.get("delta")
-        said = self._read_delta(choice, delta) if isinstance(delta, dict) else self._read_text(choice, part)
+        said = self._read_delta(index, choice, delta) if isinstance(delta, dict) else self._read_text(choice, part)
         self.pieces += said
         choice.has_logprobs = choice.has_logprobs or bool(part.get("logprobs"))
         if isinstance(reason := part.get("finish_reason"), str):
@@ -167,37 +169,39 @@ class Story:
             choice.pieces.append(text)
         return bool(text)
 
-    def _read_delta(self, choice: Choice, delta: Mapping[str, Any]) -> bool:
+    def _read_delta(self, index: int, choice: Choice, delta: Mapping[str, Any]) -> bool:
         text = delta.get("content")
         calls = delta.get("tool_calls")
         if self._keep_text:
             if isinstance(text, str):
                 choice.pieces.append(text)
-            add_tool_calls(choice, _dicts(calls))
+            if calls:
+                self._add_calls(index, choice, _dicts(calls))
         choice.refused = choice.refused or bool(delta.get("refusal"))
         return bool(text or calls or delta.get("reasoning_content") or delta.get("reasoning") or delta.get("refusal"))
 
+    def _add_calls(self, index: int, choice: Choice, fragments: Sequence[Mapping[str, Any]]) -> None:
+        calls = self._calls.setdefault(index, CallFragments())
+        for position, fragment in enumerate(fragments):
+            taken, function = calls.take(fragment, position), fragment.get("function")
+            if taken is not None and isinstance(function, dict):
+                _add_to_call(choice, taken.number, taken.name, function.get("arguments"))
+
 
 def index_of(part: Mapping[str, Any], default: int = 0) -> int | None:
-    """The `index` of a choice or a tool call; None if it is no sensible one."""
+    """The `index` of a choice; None if it is no sensible one."""
     index = part.get("index", default)
     if index is None:
         return default
     return index if type(index) is int and 0 <= index < MOST_CHOICES else None
 
 
-def add_tool_calls(choice: Choice, calls: Iterable[Mapping[str, Any]]) -> None:
-    """Add fragments, or whole calls, to a choice. A fragment names its call by `index`."""
-    for position, call in enumerate(calls):
-        function = call.get("function")
-        index = index_of(call, position)
-        if not isinstance(function, dict) or index is None:
-            continue
-        entry = choice.tool_calls.setdefault(index, ToolCall())
-        if isinstance(name := function.get("name"), str):
-            entry.names.append(name)
-        if isinstance(arguments := function.get("arguments"), str):
-            entry.argument_pieces.append(arguments)
+def _add_to_call(choice: Choice, number: int, name: object, arguments: object) -> None:
+    call = choice.tool_calls.setdefault(number, ToolCall())
+    if isinstance(name, str):
+        call.names.append(name)
+    if isinstance(arguments, str):
+        call.argument_pieces.append(arguments)
 
 
 def choices_of(reply: Mapping[str, Any]) -> list[Choice]:
@@ -228,7 +232,9 @@ def _whole_choice(part: Mapping[str, Any]) -> Choice:
         finish_reason=reason if isinstance(reason, str) else None,
         has_logprobs=bool(part.get("logprobs")),
     )
-    add_tool_calls(choice, _dicts(source.get("tool_calls")))
+    for number, call in enumerate(_dicts(source.get("tool_calls"))):
+        if isinstance(function := call.get("function"), dict):
+            _add_to_call(choice, number, function.get("name"), function.get("arguments"))
     return choice
 
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lumbre.wire.openai.calls import CallFragments
 from lumbre.wire.openai.fold import MalformedReply
-from lumbre.wire.openai.story import index_of
 from lumbre.wire.responses.items import item_id, key_of
 
 Event = dict[str, Any]
@@ -142,6 +142,7 @@ class Output:
         self._thought: _TextItem | None = None
         """Reasoning that is not done yet: always the last item."""
         self._message: _TextItem | None = None
+        self._fragments = CallFragments()
         self._calls: dict[int, _CallItem] = {}
         self._call_ids: dict[int, str] = {}
         self._logprobs: list[Mapping[str, Any]] = []
@@ -161,8 +162,8 @@ class Output:
         yield from self._think(_text(delta, "reasoning_content") or _text(delta, "reasoning"))
         yield from self._say(TEXT, _text(delta, "content"))
         yield from self._say(REFUSAL, _text(delta, "refusal"))
-        for fragment in _dicts(delta.get("tool_calls"), "tool_calls"):
-            yield from self._call(fragment)
+        for position, fragment in enumerate(_dicts(delta.get("tool_calls"), "tool_calls")):
+            yield from self._call(fragment, position)
 
     def settle(self, *, cut: bool) -> Iterator[Event]:
         """End what is open. An answer of no items is a message of no words.
@@ -209,32 +210,35 @@ class Output:
             self._items.append(self._message)
             yield self._message.begin()
 
-    def _call(self, fragment: Mapping[str, Any]) -> Iterator[Event]:
-        index = index_of(fragment, max(self._call_ids, default=-1) + 1)
-        if index is None:
-            raise MalformedReply(f"an index of {str(fragment.get('index'))[:20]}")
-        if not self._call_ids.setdefault(index, "") and isinstance(given := fragment.get("id"), str):
-            self._call_ids[index] = given
+    def _call(self, fragment: Mapping[str, Any], position: int) -> Iterator[Event]:
+        taken = self._fragments.take(fragment, position)
+        if taken is None:
+            raise MalformedReply(f"a call of the index {str(fragment.get('index'))[:20]}")
+        number, name = taken.number, taken.name
+        if not self._call_ids.setdefault(number, "") and isinstance(given := fragment.get("id"), str):
+            self._call_ids[number] = given
         function = fragment.get("function")
-        name, arguments = (_text(function, key) if isinstance(function, dict) else "" for key in ("name", "arguments"))
+        said = function if isinstance(function, dict) else {}
+        _text(said, "name")
+        arguments = _text(said, "arguments")
         if not (name or arguments):
             return
-        if (call := self._calls.get(index)) is not None:
+        if (call := self._calls.get(number)) is not None:
             yield from call.add(name, arguments)
             return
         yield from self._put_thought_away()
-        call = _CallItem(self._new_call_id(index), self._response_id, len(self._items))
+        call = _CallItem(self._new_call_id(number), self._response_id, len(self._items))
         self._items.append(call)
-        self._calls[index] = call
+        self._calls[number] = call
         yield call.begin(name)
         yield from call.add("", arguments)
 
-    def _new_call_id(self, index: int) -> str:
+    def _new_call_id(self, number: int) -> str:
         """The engine's own id, if it has said one that is not another call's."""
-        said = self._call_ids[index]
+        said = self._call_ids[number]
         if said and all(call.call_id != said for call in self._calls.values()):
             return said
-        return f"call_{key_of(self._response_id)}_{index}"
+        return f"call_{key_of(self._response_id)}_{number}"
 
     def _put_thought_away(self) -> Iterator[Event]:
         if self._thought is not None:

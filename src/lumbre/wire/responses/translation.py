@@ -124,7 +124,7 @@ class ResponseTranslation:
             index = index_of(choice)
             if index is None:
                 raise MalformedReply(f"an index of {str(choice.get('index'))[:20]}")
-            said = choice.get(field)
+            said = choice.get(field) if field == "delta" else _numbered(choice.get(field))
             if index == 0 and isinstance(said, dict):
                 yield from self._output.add(said, choice.get("logprobs"))
             if index == 0 and isinstance(reason := choice.get("finish_reason"), str):
@@ -137,6 +137,15 @@ class ResponseTranslation:
             written.append(b"event: %b\ndata: %b\n\n" % (event["type"].encode(), data))
             self.sequence_number += 1
         return b"".join(written)
+
+
+def _numbered(message: object) -> object:
+    """A whole message with its calls numbered: whatever the engine calls them, each is a call of its own."""
+    calls = message.get("tool_calls") if isinstance(message, dict) else None
+    if not isinstance(message, dict) or not isinstance(calls, list):
+        return message
+    numbered = [{**call, "index": n} if isinstance(call, dict) else call for n, call in enumerate(calls)]
+    return {**message, "tool_calls": numbered}
 
 
 def _dumped(value: object) -> bytes:

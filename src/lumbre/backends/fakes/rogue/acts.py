@@ -120,6 +120,8 @@ async def drip(play: Exchange) -> None:
     """Never come to an end: one piece (JSON: one space) every `pause_s`."""
     script = _script(play)
     await (play.head(200, EVENTS) if play.ask.stream else play.head(200, JSON))
+    if play.ask.stream:
+        await play.write_events(script.opening)
     while True:
         for piece in script.contents if play.ask.stream else (b" ",):
             await play.write(piece)
