@@ -1,7 +1,6 @@
 """Embeddings of the embedded model: made in a process of its own that starts when it is first needed."""
 
 import math
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -12,11 +11,11 @@ import pytest
 from openai import OpenAI
 
 from embedded_gateway import EmbeddedGateway
+from engine_use import last_use_at, used_s
 from wire_client import Call, poll
 
 MODEL = "smollm2-135m-instruct"
 TOML = "[embeddings]\ncontext_tokens = 256\n"
-_QUIET_S = 0.4
 LONG = "the sea and its tides, " * 20
 
 
@@ -185,20 +184,7 @@ def test_an_engine_that_is_killed_comes_back(own: EmbeddedGateway) -> None:
     assert engines(own)[1].pid != engine.pid
 
 
-def used_s(engine: psutil.Process) -> float:
-    return float(sum(engine.cpu_times()[:2]))
-
-
 def settled_s(engine: psutil.Process) -> float:
     """Wait until it is idle; the seconds of the processor that it has used by then."""
-    used, last_at = used_s(engine), time.monotonic()
-
-    def is_idle() -> bool:
-        nonlocal used, last_at
-        now_used = used_s(engine)
-        if now_used > used:
-            used, last_at = now_used, time.monotonic()
-        return time.monotonic() - last_at > _QUIET_S
-
-    poll(is_idle, deadline_s=30, what="the engine went on")
-    return used
+    last_use_at(engine)
+    return used_s(engine)
