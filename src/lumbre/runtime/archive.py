@@ -6,7 +6,7 @@ A file on a disk that hangs, or that somebody else has locked, so holds up nobod
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
 from lumbre.runtime.response_store import ResponseStore, StoreBroken
@@ -28,7 +28,7 @@ class Archive:
     def __init__(self, store: ResponseStore) -> None:
         self.store = store
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="responses")
-        self._hanging: asyncio.Future[Any] | None = None
+        self._hanging: Future[Any] | None = None
 
     async def ask(self, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Have a method of the store done.
@@ -38,13 +38,15 @@ class Archive:
         """
         if self._hanging is not None and not self._hanging.done():
             raise StoreBroken(self.store.path, "it does not answer")
-        answer = asyncio.get_running_loop().run_in_executor(self._thread, lambda: act(*args, **kwargs))
+        job = self._thread.submit(act, *args, **kwargs)
+        answer = asyncio.wrap_future(job)
+        answer.add_done_callback(_unheard)
         try:
             async with asyncio.timeout(ANSWER_S):
                 return await asyncio.shield(answer)
         except TimeoutError:
-            self._hanging = answer
-            answer.add_done_callback(_unheard)
+            if not job.cancel():  # what has not begun is not done behind the back of whoever was told that it is not
+                self._hanging = job
             raise StoreBroken(self.store.path, f"it did not answer within {ANSWER_S:g} s") from None
 
     async def close(self) -> None:
