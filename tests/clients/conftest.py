@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from embedded_gateway import EmbeddedGateway
 from gateway_process import GatewayProcess, Sections
 from rogue_process import RogueProcess
 
@@ -63,3 +64,10 @@ def pasted() -> Pasted:
         return [each.replace(ADDRESS, url) for each in found]
 
     return read
+
+
+@pytest.fixture(scope="session")
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedGateway]:
+    """In place of the session's: clients ask for embeddings, which start a second engine, and others count engines."""
+    with EmbeddedGateway(tmp_path_factory.mktemp("clients"), "smollm2-135m-instruct") as gateway:
+        yield gateway

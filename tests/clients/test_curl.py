@@ -3,7 +3,7 @@
 import json
 import re
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -13,17 +13,10 @@ from embedded_gateway import EmbeddedGateway
 LINE = re.compile(r"^curl .*?(?<!\\)$", re.MULTILINE | re.DOTALL)
 
 
-@pytest.fixture(scope="module")
-def speaking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedGateway]:
-    """A gateway of its own, for the page asks for embeddings, which start a second engine."""
-    with EmbeddedGateway(tmp_path_factory.mktemp("curl"), "smollm2-135m-instruct") as gateway:
-        yield gateway
-
-
 @pytest.fixture
-def replies(speaking: EmbeddedGateway, pasted: Callable[[str, str, str], list[str]]) -> Mapping[str, str]:
+def replies(embedded: EmbeddedGateway, pasted: Callable[[str, str, str], list[str]]) -> Mapping[str, str]:
     """What comes of each line, by the path it asks at; all are run, in their order."""
-    script = "".join(pasted("curl.md", "sh", speaking.url))
+    script = "".join(pasted("curl.md", "sh", embedded.url))
     found = {}
     for line in LINE.findall(script):
         done = subprocess.run(
@@ -34,7 +27,7 @@ def replies(speaking: EmbeddedGateway, pasted: Callable[[str, str, str], list[st
             check=True,
             env={"PATH": "/usr/bin:/bin"},
         )
-        path = line.partition(speaking.url)[2].split()[0]
+        path = line.partition(embedded.url)[2].split()[0]
         found[path + (" stream" if '"stream": true' in line else "")] = done.stdout
     return found
 
