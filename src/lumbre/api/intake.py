@@ -147,7 +147,10 @@ class Intake:
         """A header came, or a trailer, which nobody needs."""
         if self._request is None:
             return
-        self._count(len(name) + len(value) + 4)
+        self.unheard = 0
+        self._head_size += len(name) + len(value) + 4
+        if self._head_size > self._bounds.head_bytes:
+            self._count(0)
         if self.in_head:
             headers = self._request.headers
             key = _NAMES.get(name) or name.decode("latin-1").lower()

@@ -131,6 +131,11 @@ class Connection(asyncio.Protocol):
             and transport.get_write_buffer_size() == 0
         )
 
+    @property
+    def stands(self) -> bool:
+        """Whether it is open, as far as anybody has seen."""
+        return not self._lost and self._transport is not None and not self._transport.is_closing()
+
     def close(self) -> None:
         """Close it now; what was not sent is not sent."""
         if self._transport is not None:

@@ -96,7 +96,7 @@ class Pool:
         """An idle connection, if there is one."""
         while self._idle:
             connection, _ = self._idle.popitem()
-            if connection.reusable:
+            if connection.stands:  # all else was asked when it was put back; what came since has closed it
                 return connection
         return None
 

@@ -189,7 +189,7 @@ class Dispatcher:
             self._embeddings.wake()
         for left in reversed(range(_ATTEMPTS)):
             # What is not up yet has not said what it can do.
-            unsure = any(lane.health.state is not HealthState.READY for lane in lanes)
+            unsure = not _are_up(lanes)
             try:
                 await self._attempt(plan, client, record, lanes, unsure=unsure)
                 return
@@ -320,6 +320,13 @@ class Dispatcher:
             clock=self._clock,
             began_at=self._clock(),
         )
+
+
+def _are_up(lanes: list[Lane]) -> bool:
+    for lane in lanes:
+        if lane.health.state is not HealthState.READY:
+            return False
+    return True
 
 
 def decision_headers(decision: str) -> list[tuple[str, str]]:

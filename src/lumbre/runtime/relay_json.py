@@ -50,8 +50,10 @@ async def relay_json(passage: Passage, opening: Opening) -> None:
     finally:
         exchange.close()
     reply = parsed(body, exchange.content_type)
-    with mapped():
+    try:
         usage = passage.dialect.count(reply)
+    except MalformedReply as error:
+        raise _malformed(error) from error
     if usage is not None:
         passage.record.usage = usage
     if passage.promises.any:
@@ -223,7 +225,11 @@ class mapped:  # noqa: N801 a context manager, written out since a generator's c
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if isinstance(error, MalformedReply):
-            raise UpstreamError(f"the engine's reply is not of the API's shape: {error}") from error
+            raise _malformed(error) from error
+
+
+def _malformed(error: MalformedReply) -> UpstreamError:
+    return UpstreamError(f"the engine's reply is not of the API's shape: {error}")
 
 
 def engine_failure(chunk: Mapping[str, Any]) -> UpstreamError:
