@@ -323,7 +323,7 @@ class Dispatcher:
 
 
 def _are_up(lanes: list[Lane]) -> bool:
-    for lane in lanes:
+    for lane in lanes:  # noqa: SIM110 a generator costs twice the loop, for every request
         if lane.health.state is not HealthState.READY:
             return False
     return True
