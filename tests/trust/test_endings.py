@@ -138,6 +138,16 @@ def test_after_every_failure_the_next_request_is_served(gateway: GatewayProcess)
             call.read()
 
 
+def test_a_connection_that_brought_no_answer_is_not_used_again(gateway: GatewayProcess) -> None:
+    # The engine says nothing of closing, but does it while the next request is on its way.
+    with gateway.chat({"rogue": {"do": "truncated", "honest": True, "pause_s": 0.3}}) as call:
+        assert call.status == 502
+        call.read()
+    with gateway.chat() as call:
+        assert call.status == 200
+        call.read()
+
+
 def test_a_plain_reply_over_the_limit_is_a_502_and_is_not_read_on(
     modest: GatewayProcess, rogue: RogueProcess, name: str
 ) -> None:

@@ -72,14 +72,25 @@ class Exchange:
             parts.append(chunk)
         return b"".join(parts)
 
+    def __enter__(self) -> "Exchange":
+        """For `with`: it is over at the end of it."""
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        """End it. An upstream that failed in it may be about to close the connection, whatever it said of that."""
+        self._end(reuse=self._reuse and error is None)
+
     def close(self) -> None:
         """End it. If the body was not read to its end the connection is closed, which tells the engine to stop."""
+        self._end(reuse=self._reuse)
+
+    def _end(self, *, reuse: bool) -> None:
         if self._connection is None:
             return
-        if self._reuse:
+        if reuse:
             self._pool.put_back(self._connection)
         else:
-            self._connection.close()  # the other side was told that nothing more comes on it
+            self._connection.close()  # nothing more comes on it, as the other side was told, or as it may do itself
         self._connection = None
 
 

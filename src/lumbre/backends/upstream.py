@@ -111,11 +111,8 @@ class Outbound:
         until = self._loop.time() + timeout_s
         opening = self._open(address, head, body, limits, reuse=False)
         try:
-            exchange = await opening.header(until)
-            try:
+            with await opening.header(until) as exchange:
                 data = await exchange.read_whole(_SMALL_REPLY_BYTES, until)
-            finally:
-                exchange.close()
         except (TimeoutError, DeadlineError):
             raise UpstreamError(f"no answer to {what} within {timeout_s:g} s") from None
         finally:

@@ -34,17 +34,16 @@ async def relay_embeddings(
             exchange = await header(passage, opening)
         finally:
             opening.close()
-        try:
+        with exchange:
             if exchange.status >= 300:
                 await _refused(passage, exchange, merge, part)
                 return
             check_encoding(exchange)
             countdown = Countdown(passage.limits, passage.clock(), keepalive=False, began_at=passage.began_at)
             body = await read_body(passage, exchange, countdown)
-        finally:
-            exchange.close()
+            reply = parsed(body, exchange.content_type)
         with mapped():
-            merge.add(parsed(body, exchange.content_type), part)
+            merge.add(reply, part)
         headers = forwarded_reply(exchange.headers)
     passage.record.usage = merge.usage or passage.record.usage
     with mapped():

@@ -36,8 +36,7 @@ _LAST_BYTES_S = 0.25
 
 async def relay_json(passage: Passage, opening: Opening) -> None:
     """Carry a reply that the engine makes as one object."""
-    exchange = await header(passage, opening)
-    try:
+    with await header(passage, opening) as exchange:
         if exchange.status >= 300:
             await relay_refusal(passage, exchange)
             return
@@ -47,13 +46,11 @@ async def relay_json(passage: Passage, opening: Opening) -> None:
             # The header of such a reply comes when the engine is done, so the wait for the body begins here.
             countdown = Countdown(passage.limits, passage.clock(), keepalive=False, began_at=passage.began_at)
             body = await read_body(passage, exchange, countdown, body or b"")
-    finally:
-        exchange.close()
-    reply = parsed(body, exchange.content_type)
-    try:
-        usage = passage.dialect.count(reply)
-    except MalformedReply as error:
-        raise _malformed(error) from error
+        reply = parsed(body, exchange.content_type)
+        try:
+            usage = passage.dialect.count(reply)
+        except MalformedReply as error:
+            raise _malformed(error) from error
     if usage is not None:
         passage.record.usage = usage
     if passage.promises.any:
@@ -66,8 +63,7 @@ async def relay_json(passage: Passage, opening: Opening) -> None:
 
 async def relay_folded(passage: Passage, opening: Opening) -> None:
     """Carry a reply that has to be asked for as a stream."""
-    exchange = await header(passage, opening)
-    try:
+    with await header(passage, opening) as exchange:
         if exchange.status >= 300:
             await relay_refusal(passage, exchange)
             return
@@ -76,8 +72,6 @@ async def relay_folded(passage: Passage, opening: Opening) -> None:
             raise UpstreamError(f"asked for a stream, the upstream answered with {exchange.content_type}")
         folding = _Folding(passage, exchange)
         await folding.run()
-    finally:
-        exchange.close()
     check_promises(passage.promises, tuple(folding.story.choices.values()))
     with mapped():
         body = folding.fold.body()

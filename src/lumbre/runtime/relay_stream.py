@@ -33,8 +33,7 @@ _HEADERS = (
 async def relay_stream(passage: Passage, opening: Opening) -> None:
     """Carry a stream. While the engine is silent the client gets comments, also before the engine's header."""
     countdown = Countdown(passage.limits, passage.began_at, keepalive=True)
-    exchange = await _opened(passage, opening, countdown)
-    try:
+    with await _opened(passage, opening, countdown) as exchange:
         passage.record.mark("header", passage.clock())
         if exchange.status >= 300:
             await relay_refusal(passage, exchange)
@@ -43,8 +42,6 @@ async def relay_stream(passage: Passage, opening: Opening) -> None:
             if exchange.content_type != EVENT_STREAM:
                 raise UpstreamError(f"asked for a stream, the upstream answered with {exchange.content_type}")
             await _StreamRelay(passage, exchange, countdown).run()
-    finally:
-        exchange.close()
 
 
 async def _opened(passage: Passage, opening: Opening, countdown: Countdown) -> Exchange:

@@ -185,11 +185,13 @@ async def no_done(play: Exchange) -> None:
 
 
 async def truncated(play: Exchange) -> None:
-    """Send half a JSON body, with a length that is honest about it or not."""
+    """Send half a JSON body, with a length that is honest about it or not, and close after a pause."""
     body = _reply(play)
     half = body[: len(body) // 2]
     await play.head(200, JSON, len(half) if play.wish.honest else len(body))
     await play.write(half)
+    if play.wish.pause_s:
+        await play.pause(play.wish.pause_s)
     play.cut()
 
 
