@@ -13,6 +13,7 @@ from lumbre.api.connection import Connection
 from lumbre.api.reply import Reply
 from lumbre.api.request import Handler, Request
 from lumbre.core.errors import CallerError, LumbreError
+from lumbre.core.outbox import Outbox
 
 HASTY = Bounds(head_s=0.2, body_s=0.2, idle_s=0.2, linger_s=0.2, flush_s=0.2)
 CALM = Bounds(ahead_bytes=10_000)
@@ -146,7 +147,9 @@ class Client:
 @asynccontextmanager
 async def serving(bounds: Bounds) -> AsyncIterator[Client]:
     keeper = Keeper()
-    server = await asyncio.get_running_loop().create_server(lambda: Connection(keeper, bounds), "127.0.0.1", 0)
+    loop = asyncio.get_running_loop()
+    outbox = Outbox(loop.call_soon, lambda: False)
+    server = await loop.create_server(lambda: Connection(keeper, bounds, outbox), "127.0.0.1", 0)
     reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
     try:
         yield Client(reader, writer, keeper)

@@ -17,6 +17,7 @@ from lumbre.api.intake import Intake
 from lumbre.api.reply import Reply
 from lumbre.api.request import Handler, Request
 from lumbre.core.errors import LumbreError
+from lumbre.core.outbox import Outbox, Outlet
 
 log = logging.getLogger(__name__)
 
@@ -53,13 +54,15 @@ class Connection(asyncio.Protocol):
         closes: it ends with the answer in hand.
     """
 
-    def __init__(self, keeper: Gatekeeper, bounds: Bounds) -> None:
+    def __init__(self, keeper: Gatekeeper, bounds: Bounds, outbox: Outbox) -> None:
         self._keeper = keeper
+        self._outbox = outbox
         self._bounds = bounds
         self._loop = asyncio.get_running_loop()
         self._alarm = Alarm()
         self._intake = Intake(self, bounds)
         self._transport: asyncio.Transport | None = None
+        self._outlet: Outlet | None = None
         self._queue: deque[Request] = deque()
         self._queued_bytes = 0
         self._unsent = 0
@@ -80,8 +83,8 @@ class Connection(asyncio.Protocol):
 
     def write(self, data: bytes) -> None:
         """Send bytes; after the client has gone, nothing."""
-        if not self.gone and self._transport is not None:
-            self._transport.write(data)
+        if not self.gone and self._outlet is not None:
+            self._outlet.write(data)
 
     async def room(self) -> None:
         """Wait until the transport can take more."""
@@ -93,6 +96,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has connected."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one, and does not say so
+        self._outlet = Outlet(self._outbox, self._transport)
         self._keeper.opened(self)
         self._alarm.put_off(self._bounds.head_s, self._overdue)
 
@@ -180,7 +184,7 @@ class Connection(asyncio.Protocol):
             self._await_more()
 
     def _await_more(self) -> None:
-        if self._room is None:
+        if self._paused and self._room is None:
             self._listen()
         if self._task is not None:
             return
@@ -225,9 +229,7 @@ class Connection(asyncio.Protocol):
             self._close_gently()
         elif not reply.keeps_alive:
             self._hear_no_more()
-            # Closing waits for what is not sent yet, and would wait for ever.
-            self._await_reader()
-            self._transport.close()
+            self._close_when_read()
 
     # Leaving
 
@@ -237,8 +239,7 @@ class Connection(asyncio.Protocol):
             self._hear_no_more()
         elif self._transport is not None and not self._transport.is_closing():
             self._hear_no_more()
-            self._await_reader()
-            self._transport.close()
+            self._close_when_read()
 
     def _hear_no_more(self) -> None:
         """Finish what is in hand, take nothing more, and close: HTTP lets a server close after any reply."""
@@ -263,19 +264,33 @@ class Connection(asyncio.Protocol):
     def _close_gently(self) -> None:
         """Closing at once would reset the connection under what the client still sends, and it would not read why."""
         if self._transport is not None and not self._transport.is_closing():
+            unsent = self._unsent_bytes()
             self._transport.write_eof()
-            if self._transport.get_write_buffer_size():
+            if unsent:
                 self._await_reader()
             else:
                 self._alarm.put_off(self._bounds.linger_s, self.abort)
 
+    def _close_when_read(self) -> None:
+        """Close; that waits for what is not sent yet, and would wait for ever."""
+        self._await_reader()
+        if self._transport is not None:
+            self._transport.close()
+
+    def _unsent_bytes(self) -> int:
+        """What the transport holds of what was written, all of which it has been given then."""
+        if self._transport is None or self._outlet is None:
+            return 0
+        self._outlet.flush()
+        return self._transport.get_write_buffer_size()
+
     def _await_reader(self) -> None:
         """Wait for the client to take in what lies here; one that reads, if slowly, is waited for again."""
-        self._unsent = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        self._unsent = self._unsent_bytes()
         self._alarm.put_off(self._bounds.flush_s, self._reader_overdue)
 
     def _reader_overdue(self) -> None:
-        unsent = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        unsent = self._unsent_bytes()
         if 0 < unsent <= self._unsent - _PROGRESS_BYTES:
             self._await_reader()
         else:
@@ -283,6 +298,8 @@ class Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close it now, whatever it does."""
+        if self._outlet is not None:
+            self._outlet.drop()
         if self._transport is not None:
             self._transport.abort()
         self._leave()
@@ -306,7 +323,7 @@ class Connection(asyncio.Protocol):
     def _rested(self) -> None:
         if self._transport is None:
             return
-        if self._transport.get_write_buffer_size():
+        if self._unsent_bytes():
             self.abort()
         else:
             self._transport.close()

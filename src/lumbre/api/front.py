@@ -52,6 +52,10 @@ class Front:
         """No client is connected."""
         self.empty.set()
 
+    def is_calm(self) -> bool:
+        """Whether no more than one answer is being made."""
+        return self._gateway.answers < 2
+
     def admit(self, request: Request) -> None:
         """See `Gatekeeper`."""
         headers = request.headers

@@ -7,6 +7,7 @@ import socket
 from lumbre.api.bounds import Bounds
 from lumbre.api.connection import Connection
 from lumbre.api.front import Front
+from lumbre.core.outbox import Outbox
 
 
 class Server:
@@ -20,7 +21,8 @@ class Server:
     async def open(self, sock: socket.socket) -> None:
         """Begin to serve; the socket listens already."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: Connection(self._front, self._bounds), sock=sock, backlog=2048)
+        front, bounds, outbox = self._front, self._bounds, Outbox(loop.call_soon, self._front.is_calm)
+        self._server = await loop.create_server(lambda: Connection(front, bounds, outbox), sock=sock, backlog=2048)
 
     async def close(self, last_writes_s: float) -> None:
         """Take no new connection, and close each when its answer is out; after so many seconds, whatever it does."""

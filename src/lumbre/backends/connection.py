@@ -11,13 +11,11 @@ from typing import cast
 import httptools
 
 from lumbre.core.errors import NoConnection, UpstreamCut, UpstreamError
+from lumbre.core.outbox import Outbox, Outlet
 
 _HEAD_LIMIT_BYTES = 64 * 1024
 _BUFFER_LIMIT_BYTES = 256 * 1024
 """Unread bytes at which the connection stops reading, so that a slow client slows its engine and not our memory."""
-
-_ONE_WRITE_BYTES = 64 * 1024
-"""A body up to here is copied behind its head, so that both leave in one packet."""
 
 _BODILESS = (204, 304)
 _CLOSE_ENOUGH_S = 0.001
@@ -30,12 +28,15 @@ class Connection(asyncio.Protocol):
         on_lost: called once when it is gone, whoever closed it.
     """
 
-    def __init__(self, on_lost: Callable[["Connection"], None]) -> None:
+    def __init__(self, outbox: Outbox, on_lost: Callable[["Connection"], None]) -> None:
+        self._outbox = outbox
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
+        self._outlet: Outlet | None = None
         self._lost = False
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
         self._until = 0.0
         self._parser = httptools.HttpResponseParser(self)  # it goes on from one whole response to the next
         self._begin()
@@ -64,14 +65,11 @@ class Connection(asyncio.Protocol):
             NoConnection: nothing was sent.
         """
         self._begin()
-        if self._transport is None or self._lost:
+        if self._outlet is None or self._lost:
             raise NoConnection("the upstream closed its connection before anything was sent")
-        # Not `writelines`: of an empty part asyncio's own keeps a piece that it can never send, and then never closes.
-        if len(body) <= _ONE_WRITE_BYTES:
-            self._transport.write(head + body)
-        else:
-            self._transport.write(head)
-            self._transport.write(body)
+        self._outlet.write(head)
+        if body:
+            self._outlet.write(body)
 
     async def wait_head(self, until: float) -> None:
         """Wait until `status` and `headers` are there, or until a moment on the loop's clock.
@@ -84,7 +82,7 @@ class Connection(asyncio.Protocol):
         while not self._head_complete:
             if self._error is not None:
                 raise self._error
-            await self._wait(until)
+            await self._news(until)
 
     async def read(self, until: float) -> bytes:
         """The next bytes of the body, as they came; b"" at its end.
@@ -99,7 +97,7 @@ class Connection(asyncio.Protocol):
                 return b""
             if self._error is not None:
                 raise self._error
-            await self._wait(until)
+            await self._news(until)
         data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         self._chunks.clear()
         self._buffered = 0
@@ -138,30 +136,31 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """Close it now; what was not sent is not sent."""
+        if self._outlet is not None:
+            self._outlet.drop()
         if self._transport is not None:
             self._transport.abort()
 
-    async def _wait(self, until: float) -> None:
+    def _news(self, until: float) -> "asyncio.Future[None]":
+        """Done when something has come, or failed when that moment on the loop's clock has."""
         # Not `asyncio.timeout`, which costs several times the rest of a wait; and a timer that is set and fires too
         # soon looks again then, so that a connection that is used all the time needs hardly any.
-        self._waiter = self._loop.create_future()
+        self._waiter = waiter = self._loop.create_future()
         self._until = until
-        if self._timer is None or self._timer.when() > until:
+        if self._timer is None or self._timer_at > until:
             self._set_timer(until)
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
+        return waiter
 
     def _set_timer(self, at: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        self._timer_at = at
         self._timer = self._loop.call_at(at, self._look)
 
     def _look(self) -> None:
         self._timer = None
         if self._waiter is None or self._waiter.done():
-            return
+            return  # nobody waits
         if self._loop.time() < self._until - _CLOSE_ENOUGH_S:
             self._set_timer(self._until)
         else:
@@ -181,6 +180,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection stands."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one, and does not say so
+        self._outlet = Outlet(self._outbox, self._transport)
 
     def data_received(self, data: bytes) -> None:
         """Bytes came."""
@@ -207,7 +207,10 @@ class Connection(asyncio.Protocol):
             self._timer = None
         if self._until_close and exc is None:
             self.complete = True
-        self._fail(UpstreamCut("the upstream's connection was cut before its answer was whole"))
+        if self._outlet is not None and self._outlet.held:
+            self._fail(NoConnection("the upstream closed its connection before anything was sent"))
+        else:
+            self._fail(UpstreamCut("the upstream's connection was cut before its answer was whole"))
         self._on_lost(self)
 
     # httptools' callbacks. It goes on to a second response that came in the same read; that one is nobody's.

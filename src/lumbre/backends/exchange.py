@@ -9,6 +9,7 @@ from typing import Any
 
 from lumbre.backends.connection import Connection
 from lumbre.core.errors import NoConnection, UpstreamError
+from lumbre.core.outbox import Outbox
 from lumbre.gateway.deadlines import Deadlines, expired
 
 IDLE_CONNECTION_S = 2
@@ -99,6 +100,7 @@ class Pool:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = self.loop = loop
+        self._outbox = Outbox(loop.call_soon, lambda: len(self._open) - len(self._idle) < 2)
         self._idle: dict[Connection, float] = {}
         self._open: set[Connection] = set()
         self._sweeps = False
@@ -113,7 +115,8 @@ class Pool:
 
     async def connect(self, host: str, port: int, tls: ssl.SSLContext | None) -> Connection:
         """A fresh one."""
-        _, connection = await self._loop.create_connection(lambda: Connection(self.forget), host, port, ssl=tls)
+        loop = self._loop
+        _, connection = await loop.create_connection(lambda: Connection(self._outbox, self.forget), host, port, ssl=tls)
         self._open.add(connection)
         return connection
 
