@@ -15,6 +15,7 @@ from typing import Any, Self
 import orjson
 
 BOOT_S = 30
+_LOOKS = 10
 END_S = 10
 
 
@@ -124,9 +125,16 @@ def cpu_s(pid: int) -> float:
 
 
 def resident_mb(pid: int) -> float:
-    """Memory of a process that is resident, in MB of 10^6 bytes."""
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+    """Memory of a process at rest that is resident, in MB of 10^6 bytes: the least that is seen within a second.
+
+    What it holds for a moment, such as the lines that it is about to log, comes and goes by some MB.
+    """
+    seen = []
+    for _ in range(_LOOKS):
+        time.sleep(1 / _LOOKS)
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        seen.append(pages * os.sysconf("SC_PAGE_SIZE") / 1e6)
+    return min(seen)
 
 
 @contextlib.contextmanager
