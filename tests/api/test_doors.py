@@ -8,7 +8,7 @@ import pytest
 
 from lumbre.api.body import DEPTH_LIMIT, parse_object
 from lumbre.api.doors import understand
-from lumbre.api.openai_schema import ChatRequest
+from lumbre.api.openai_schema import CHAT_REQUEST
 from lumbre.core.errors import CallerError
 
 MESSAGES = [{"role": "user", "content": "hi"}]
@@ -17,7 +17,7 @@ MESSAGES = [{"role": "user", "content": "hi"}]
 def test_the_loop_goes_on_while_a_large_body_is_looked_at() -> None:
     async def turns() -> int:
         raw = orjson.dumps({"messages": MESSAGES * 50_000})
-        looking = asyncio.create_task(understand(raw, ChatRequest))
+        looking = asyncio.create_task(understand(raw, CHAT_REQUEST))
         count = 0
         while not looking.done():
             await asyncio.sleep(0)
@@ -32,7 +32,7 @@ def test_the_loop_goes_on_while_a_large_body_is_looked_at() -> None:
 def test_a_fault_of_a_large_body_is_told_like_any_other() -> None:
     raw = orjson.dumps({"messages": MESSAGES * 50_000, "n": 0})
     with pytest.raises(CallerError) as caught:
-        asyncio.run(understand(raw, ChatRequest))
+        asyncio.run(understand(raw, CHAT_REQUEST))
     assert caught.value.param == "n"
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from lumbre.api.openai_schema import check
-from lumbre.api.responses_schema import Item, ResponsesRequest
+from lumbre.api.responses_schema import RESPONSES_REQUEST, Item
 from lumbre.core.errors import CallerError
 from lumbre.wire.responses.request import to_chat
 
@@ -17,7 +17,7 @@ json_value = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=8,
 )
-FIELDS = sorted(ResponsesRequest.model_fields)
+FIELDS = sorted(RESPONSES_REQUEST.fields)
 TOOL_KEYS = ["type", "name", "parameters", "strict", "allowed_callers", "async", "mode", "tools", "function"]
 ITEM_KEYS = ["type", "id", "role", "content", "call_id", "name", "arguments", "output", "text", "image_url", "x"]
 ITEM_WORDS = [
@@ -60,7 +60,7 @@ tool_value = st.fixed_dictionaries(
     ],
 )
 def test_a_well_formed_request_passes(body: dict[str, Any]) -> None:
-    check(body, ResponsesRequest)
+    check(body, RESPONSES_REQUEST)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_well_formed_request_passes(body: dict[str, Any]) -> None:
 )
 def test_a_fault_is_told_by_its_field(body: dict[str, Any], field: str, code: str) -> None:
     with pytest.raises(CallerError) as caught:
-        check(body, ResponsesRequest)
+        check(body, RESPONSES_REQUEST)
     assert (caught.value.param, caught.value.code) == (field, code)
 
 
@@ -114,7 +114,7 @@ def test_an_item_is_measured_by_its_own_kind_only() -> None:
 def complaint(body: dict[str, Any]) -> str | None:
     """The field that a body is turned down for; None if it is taken."""
     try:
-        check(body, ResponsesRequest)
+        check(body, RESPONSES_REQUEST)
         to_chat(body)
     except CallerError as error:
         return error.param or ""

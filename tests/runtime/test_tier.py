@@ -47,7 +47,7 @@ def test_whoever_is_refused_beforehand_is_who_would_be_refused_a_permit(
         for number, (weight, among) in enumerate(requests):
             candidates = [lane for n, lane in enumerate(lanes) if n in among] or lanes[:1]
             foreseen = _refusal_of(tier, weight, candidates)
-            task = loop.create_task(tier.enter(str(number), weight, candidates, loop.time() + 60))
+            task = loop.create_task(tier.permit(str(number), weight, candidates, loop.time() + 60))
             await asyncio.sleep(0)
             refused = task.done() and task.exception() is not None
             if all(lane.health.state is HealthState.DOWN for lane in candidates):

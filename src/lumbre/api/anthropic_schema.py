@@ -5,11 +5,11 @@ What is not named here passes through. A content block, an image's source or a t
 """
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Discriminator, Field, Tag
 
-from lumbre.api.openai_schema import Lenient, Many, Probability
+from lumbre.api.openai_schema import Lenient, Many, Model, Probability, Shape
 
 Kind = Callable[[object], str]
 
@@ -92,8 +92,8 @@ class ToolResult(Lenient):
 
     type: Literal["tool_result"]
     tool_use_id: str
-    content: str | Many[Piece] | None = None
-    is_error: bool | None = None
+    content: NotRequired[str | Many[Piece] | None]
+    is_error: NotRequired[bool | None]
 
 
 class Thinking(Lenient):
@@ -124,12 +124,12 @@ class Turn(Lenient):
 class CustomTool(Lenient):
     """A tool that the caller runs."""
 
-    type: Literal["custom"] | None = None
+    type: NotRequired[Literal["custom"] | None]
     name: Annotated[str, Field(min_length=1)]
-    description: str | None = None
+    description: NotRequired[str | None]
     input_schema: dict[str, Any]
-    strict: bool | None = None
-    allowed_callers: Many[str] | None = None
+    strict: NotRequired[bool | None]
+    allowed_callers: NotRequired[Many[str] | None]
 
 
 Tool = Annotated[
@@ -141,55 +141,55 @@ class ToolChoice(Lenient):
     """Whether tools may or must be called."""
 
     type: Literal["auto", "any", "tool", "none"]
-    name: str | None = None
-    disable_parallel_tool_use: bool | None = None
+    name: NotRequired[str | None]
+    disable_parallel_tool_use: NotRequired[bool | None]
 
 
 class OutputFormat(Lenient):
     """A schema that the answer must keep."""
 
     type: Literal["json_schema"]
-    schema_: dict[str, Any] = Field(alias="schema")
+    schema: dict[str, Any]
 
 
 class OutputConfig(Lenient):
     """What form the answer takes."""
 
-    effort: str | None = None
-    format: OutputFormat | None = None
+    effort: NotRequired[str | None]
+    format: NotRequired[OutputFormat | None]
 
 
 class ContextEdits(Lenient):
     """What the service should cut out of the conversation."""
 
-    edits: Many[Other] | None = None
+    edits: NotRequired[Many[Other] | None]
 
 
 class Metadata(Lenient):
     """About the request."""
 
-    user_id: str | None = None
+    user_id: NotRequired[str | None]
 
 
 class Conversation(Lenient):
     """What both endpoints take. Clients that count the tokens of a request send all of it."""
 
-    model: str = "auto"
+    model: NotRequired[Model]
     messages: Annotated[Many[Turn], Field(min_length=1)]
-    system: str | Many[Text] | None = None
-    stream: bool | None = None
-    stop_sequences: Many[str] | None = None
-    temperature: Probability | None = None
-    top_p: Probability | None = None
-    top_k: Annotated[int, Field(ge=0)] | None = None
-    tools: Many[Tool] | None = None
-    tool_choice: ToolChoice | None = None
-    thinking: Other | None = None
-    output_config: OutputConfig | None = None
-    output_format: OutputFormat | None = None
-    context_management: ContextEdits | None = None
-    metadata: Metadata | None = None
-    lumbre: dict[str, Any] | None = None
+    system: NotRequired[str | Many[Text] | None]
+    stream: NotRequired[bool | None]
+    stop_sequences: NotRequired[Many[str] | None]
+    temperature: NotRequired[Probability | None]
+    top_p: NotRequired[Probability | None]
+    top_k: NotRequired[Annotated[int, Field(ge=0)] | None]
+    tools: NotRequired[Many[Tool] | None]
+    tool_choice: NotRequired[ToolChoice | None]
+    thinking: NotRequired[Other | None]
+    output_config: NotRequired[OutputConfig | None]
+    output_format: NotRequired[OutputFormat | None]
+    context_management: NotRequired[ContextEdits | None]
+    metadata: NotRequired[Metadata | None]
+    lumbre: NotRequired[dict[str, Any] | None]
 
 
 class MessagesRequest(Conversation):
@@ -201,4 +201,8 @@ class MessagesRequest(Conversation):
 class CountTokensRequest(Conversation):
     """`POST /v1/messages/count_tokens`."""
 
-    max_tokens: Annotated[int, Field(ge=0)] | None = None
+    max_tokens: NotRequired[Annotated[int, Field(ge=0)] | None]
+
+
+MESSAGES_REQUEST = Shape(MessagesRequest)
+COUNT_TOKENS_REQUEST = Shape(CountTokensRequest)

@@ -16,15 +16,15 @@ from starlette.types import ASGIApp
 from lumbre.api import health, models, openapi, responses
 from lumbre.api.access import Access, is_loopback
 from lumbre.api.anthropic import CountTokens, message_call
-from lumbre.api.anthropic_schema import CountTokensRequest, MessagesRequest
+from lumbre.api.anthropic_schema import COUNT_TOKENS_REQUEST, MESSAGES_REQUEST
 from lumbre.api.asgi_bridge import AsgiBridge
 from lumbre.api.bounds import Bounds
 from lumbre.api.doors import Inference
 from lumbre.api.front import EXPOSED, Door, Front
 from lumbre.api.openai import as_it_is
-from lumbre.api.openai_schema import ChatRequest, CompletionRequest, EmbeddingRequest, Lenient
+from lumbre.api.openai_schema import CHAT_REQUEST, COMPLETION_REQUEST, EMBEDDING_REQUEST, Shape
 from lumbre.api.responses_door import ResponseCalls
-from lumbre.api.responses_schema import ResponsesRequest
+from lumbre.api.responses_schema import RESPONSES_REQUEST
 from lumbre.api.voices import ANTHROPIC, OPENAI, RESPONSES
 from lumbre.core.errors import CallerError, LumbreError
 from lumbre.runtime.gateway import Gateway
@@ -59,20 +59,20 @@ PAGES = (
 def doors(gateway: Gateway) -> Mapping[str, Door]:
     """The inference doors, by path."""
     return {
-        "/v1/chat/completions": _openai(gateway, "/chat/completions", ChatRequest),
-        "/v1/completions": _openai(gateway, "/completions", CompletionRequest),
-        "/v1/embeddings": _openai(gateway, "/embeddings", EmbeddingRequest),
+        "/v1/chat/completions": _openai(gateway, "/chat/completions", CHAT_REQUEST),
+        "/v1/completions": _openai(gateway, "/completions", COMPLETION_REQUEST),
+        "/v1/embeddings": _openai(gateway, "/embeddings", EMBEDDING_REQUEST),
         "/v1/responses": Inference(
-            gateway, RESPONSES, "/responses", ResponsesRequest, ResponseCalls(gateway.responses, time.time)
+            gateway, RESPONSES, "/responses", RESPONSES_REQUEST, ResponseCalls(gateway.responses, time.time)
         ),
-        "/v1/messages": Inference(gateway, ANTHROPIC, "/messages", MessagesRequest, message_call),
+        "/v1/messages": Inference(gateway, ANTHROPIC, "/messages", MESSAGES_REQUEST, message_call),
         "/v1/messages/count_tokens": CountTokens(
-            gateway, ANTHROPIC, "/messages/count_tokens", CountTokensRequest, message_call
+            gateway, ANTHROPIC, "/messages/count_tokens", COUNT_TOKENS_REQUEST, message_call
         ),
     }
 
 
-def _openai(gateway: Gateway, endpoint: str, shape: type[Lenient]) -> Door:
+def _openai(gateway: Gateway, endpoint: str, shape: Shape) -> Door:
     return Inference(gateway, OPENAI, endpoint, shape, as_it_is(endpoint))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from lumbre.api.body import parse_object
-from lumbre.api.openai_schema import Lenient, check
+from lumbre.api.openai_schema import Shape, check
 from lumbre.api.reply import Reply
 from lumbre.api.request import Request
 from lumbre.api.voices import Voice
@@ -42,7 +42,7 @@ class Inference:
         call: what it asks for.
     """
 
-    def __init__(self, gateway: Gateway, voice: Voice, endpoint: str, shape: type[Lenient], call: MakeCall) -> None:
+    def __init__(self, gateway: Gateway, voice: Voice, endpoint: str, shape: Shape, call: MakeCall) -> None:
         self._voice = voice
         self._gateway = gateway
         self._endpoint = endpoint
@@ -100,12 +100,16 @@ class Inference:
         await self._gateway.dispatcher.answer(call, reply)
 
     async def _read(self, decision: str, request: Request) -> Call:
-        body = await understand(request.body, self._shape)
+        raw, shape = request.body, self._shape
+        is_large = len(raw) > _AT_ONCE_BYTES
+        body = await understand(raw, shape) if is_large else _understood(raw, shape)
         told = hints.read(request.headers, body.get("lumbre"))
-        return await self._call(decision, body, forwarded_request(request.headers), told)
+        call = await self._call(decision, body, forwarded_request(request.headers), told)
+        call.is_large = is_large
+        return call
 
 
-async def understand(raw: bytes, shape: type[Lenient]) -> dict[str, Any]:
+async def understand(raw: bytes, shape: Shape) -> dict[str, Any]:
     """Parse a body and check its types; a large one in a thread, so that the loop goes on meanwhile.
 
     Raises:
@@ -121,7 +125,7 @@ async def beside(parts: int, act: Callable[[], T]) -> T:
     return act() if parts <= _AT_ONCE_PARTS else await asyncio.to_thread(act)
 
 
-def _understood(raw: bytes, shape: type[Lenient]) -> dict[str, Any]:
+def _understood(raw: bytes, shape: Shape) -> dict[str, Any]:
     body = parse_object(raw)
     check(body, shape)
     return body

@@ -30,6 +30,8 @@ _NAMES = {
 }
 """Headers as most clients spell them, so that their names need not be looked at letter by letter."""
 
+_ABOUT_THE_BODY = frozenset({"transfer-encoding", "content-encoding", "expect"})
+
 _LINE_BYTES = len("  HTTP/1.1\r\n\r\n")
 
 
@@ -135,7 +137,7 @@ class Intake:
             self.in_head = True
             self._head_size = _LINE_BYTES
             self._body = b""
-            self._count(0)
+            self.unheard = 0
 
     def on_url(self, url: bytes) -> None:
         """A part of the request's target came."""
@@ -182,7 +184,7 @@ class Intake:
             return
         try:
             self._receiver.head(request, with_body=with_body)
-            if request.most_bytes is not None and self._told_bytes(request) > request.most_bytes:
+            if request.most_bytes is not None and int(headers.get("content-length", "0")) > request.most_bytes:
                 raise self._body_too_large(request.most_bytes)
         except LumbreError as error:
             if with_body:
@@ -234,22 +236,24 @@ class Intake:
             raise CallerError(f"HTTP/{request.version} is not spoken here", status=505, code="invalid_http")
         if "host" not in headers and request.version == "1.1":
             raise CallerError("the request has no Host header", code="invalid_http")
+        request.read_target()
+        if not _ABOUT_THE_BODY.isdisjoint(headers):
+            self._check_coding(request)
+        if int(headers.get("content-length", "0")) > self._bounds.body_bytes:  # the parser has seen that it is a number
+            raise self._body_too_large(self._bounds.body_bytes)
+
+    def _check_coding(self, request: Request) -> None:
+        headers = request.headers
         if (coding := headers.get("transfer-encoding")) is not None:
             if request.version == "1.0":
                 raise CallerError("HTTP/1.0 has no Transfer-Encoding", code="invalid_http")
             if coding.lower() != "chunked":
                 raise CallerError("only `Transfer-Encoding: chunked` is known here", code="invalid_http")
-        request.read_target()
         if (encoding := headers.get("content-encoding", "identity").lower()) != "identity":
             message = f"the body is encoded as {encoding}; send it as it is"
             raise CallerError(message, status=415, code="unsupported_encoding")
         if headers.get("expect", "100-continue").lower() != "100-continue":
             raise CallerError("only `Expect: 100-continue` is known here", status=417, code="invalid_http")
-        if self._told_bytes(request) > self._bounds.body_bytes:
-            raise self._body_too_large(self._bounds.body_bytes)
-
-    def _told_bytes(self, request: Request) -> int:
-        return int(request.headers.get("content-length", "0"))  # the parser has seen that it is a number
 
     def _head_without_upgrade(self) -> bytes:
         """A request that asks to speak something else is answered as if it had not asked (RFC 9110, 7.8).

@@ -5,19 +5,20 @@ body made of faults costs no more than the body itself.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, NotRequired, TypeVar
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     ConfigDict,
     Discriminator,
     Field,
     Tag,
+    TypeAdapter,
     ValidationError,
     WithJsonSchema,
 )
 from pydantic_core import PydanticCustomError
+from typing_extensions import TypedDict
 
 from lumbre.core.errors import CallerError
 
@@ -78,17 +79,32 @@ Prompt = Annotated[
 ]
 
 
-class Lenient(BaseModel):
+class Lenient(TypedDict):
     """Checks what it knows, strictly, and lets the rest through."""
 
-    model_config = ConfigDict(extra="allow", strict=True)
+    # No model: an object of each part would be made, only to be thrown away.
+    __pydantic_config__ = ConfigDict(extra="allow", strict=True)  # type: ignore[misc]
+
+
+class Shape:
+    """One endpoint's request as a whole."""
+
+    def __init__(self, kind: type) -> None:
+        adapter: TypeAdapter[object] = TypeAdapter(kind)
+        self.name = kind.__name__
+        self.fields = frozenset(kind.__annotations__)
+        self.json_schema = adapter.json_schema
+        self.validate = adapter.validator.validate_python  # not the adapter's own, which first looks at its options
+
+
+Model = Annotated[str, Field(json_schema_extra={"default": "auto"})]
 
 
 class ContentPart(Lenient):
     """A piece of a message."""
 
     type: str
-    text: str | None = None
+    text: NotRequired[str | None]
 
 
 class FunctionCall(Lenient):
@@ -101,35 +117,35 @@ class FunctionCall(Lenient):
 class ToolCall(Lenient):
     """A tool call in the history."""
 
-    id: str | None = None
-    type: str | None = None
-    function: FunctionCall | None = None
+    id: NotRequired[str | None]
+    type: NotRequired[str | None]
+    function: NotRequired[FunctionCall | None]
 
 
 class Message(Lenient):
     """One turn of the conversation."""
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: str | Many[ContentPart] | None = None
-    name: str | None = None
-    tool_calls: Many[ToolCall] | None = None
-    tool_call_id: str | None = None
+    content: NotRequired[str | Many[ContentPart] | None]
+    name: NotRequired[str | None]
+    tool_calls: NotRequired[Many[ToolCall] | None]
+    tool_call_id: NotRequired[str | None]
 
 
 class Function(Lenient):
     """What a tool is called and takes."""
 
     name: Annotated[str, Field(min_length=1)]
-    description: str | None = None
-    parameters: dict[str, Any] | None = None
-    strict: bool | None = None
+    description: NotRequired[str | None]
+    parameters: NotRequired[dict[str, Any] | None]
+    strict: NotRequired[bool | None]
 
 
 class Tool(Lenient):
     """A tool that the model may call."""
 
     type: str
-    function: Function | None = None
+    function: NotRequired[Function | None]
 
 
 class NamedFunction(Lenient):
@@ -142,75 +158,75 @@ class ToolChoice(Lenient):
     """A demand for one tool."""
 
     type: str
-    function: NamedFunction | None = None
+    function: NotRequired[NamedFunction | None]
 
 
 class JsonSchema(Lenient):
     """A schema that the answer must keep."""
 
     name: str
-    strict: bool | None = None
-    schema_: dict[str, Any] | None = Field(default=None, alias="schema")
+    strict: NotRequired[bool | None]
+    schema: NotRequired[dict[str, Any] | None]
 
 
 class ResponseFormat(Lenient):
     """What form the answer takes."""
 
     type: str
-    json_schema: JsonSchema | None = None
+    json_schema: NotRequired[JsonSchema | None]
 
 
 class StreamOptions(Lenient):
     """Extras of a stream."""
 
-    include_usage: bool | None = None
-    include_obfuscation: bool | None = None
+    include_usage: NotRequired[bool | None]
+    include_obfuscation: NotRequired[bool | None]
 
 
 class Request(Lenient):
     """What both endpoints share."""
 
-    model: str = "auto"
-    stream: bool | None = None
-    stream_options: StreamOptions | None = None
-    max_tokens: Count | None = None
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    top_p: Probability | None = None
-    n: Annotated[int, Field(ge=1, le=128)] | None = None
-    stop: str | Many[str] | None = None
-    seed: int | None = None
-    frequency_penalty: Penalty | None = None
-    presence_penalty: Penalty | None = None
-    logit_bias: Numbers | None = None
-    user: str | None = None
-    lumbre: dict[str, Any] | None = None
+    model: NotRequired[Model]
+    stream: NotRequired[bool | None]
+    stream_options: NotRequired[StreamOptions | None]
+    max_tokens: NotRequired[Count | None]
+    temperature: NotRequired[Annotated[float, Field(ge=0, le=2)] | None]
+    top_p: NotRequired[Probability | None]
+    n: NotRequired[Annotated[int, Field(ge=1, le=128)] | None]
+    stop: NotRequired[str | Many[str] | None]
+    seed: NotRequired[int | None]
+    frequency_penalty: NotRequired[Penalty | None]
+    presence_penalty: NotRequired[Penalty | None]
+    logit_bias: NotRequired[Numbers | None]
+    user: NotRequired[str | None]
+    lumbre: NotRequired[dict[str, Any] | None]
 
 
 class ChatRequest(Request):
     """`POST /v1/chat/completions`."""
 
     messages: Annotated[Many[Message], Field(min_length=1)]
-    max_completion_tokens: Count | None = None
-    logprobs: bool | None = None
-    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
-    response_format: ResponseFormat | None = None
-    tools: Many[Tool] | None = None
-    tool_choice: Literal["none", "auto", "required"] | ToolChoice | None = None
-    parallel_tool_calls: bool | None = None
-    metadata: Texts | None = None
-    modalities: Many[str] | None = None
-    reasoning_effort: str | None = None
-    store: bool | None = None
+    max_completion_tokens: NotRequired[Count | None]
+    logprobs: NotRequired[bool | None]
+    top_logprobs: NotRequired[Annotated[int, Field(ge=0, le=20)] | None]
+    response_format: NotRequired[ResponseFormat | None]
+    tools: NotRequired[Many[Tool] | None]
+    tool_choice: NotRequired[Literal["none", "auto", "required"] | ToolChoice | None]
+    parallel_tool_calls: NotRequired[bool | None]
+    metadata: NotRequired[Texts | None]
+    modalities: NotRequired[Many[str] | None]
+    reasoning_effort: NotRequired[str | None]
+    store: NotRequired[bool | None]
 
 
 class CompletionRequest(Request):
     """`POST /v1/completions`."""
 
     prompt: Prompt
-    suffix: str | None = None
-    echo: bool | None = None
-    best_of: Count | None = None
-    logprobs: Annotated[int, Field(ge=0, le=5)] | None = None
+    suffix: NotRequired[str | None]
+    echo: NotRequired[bool | None]
+    best_of: NotRequired[Count | None]
+    logprobs: NotRequired[Annotated[int, Field(ge=0, le=5)] | None]
 
 
 Text = Annotated[str, Field(min_length=1)]
@@ -235,21 +251,26 @@ class EmbeddingRequest(Lenient):
     """`POST /v1/embeddings`."""
 
     input: EmbeddingInput
-    model: str = "auto"
-    encoding_format: Literal["float", "base64"] | None = None
-    dimensions: Count | None = None
-    user: str | None = None
-    lumbre: dict[str, Any] | None = None
+    model: NotRequired[Model]
+    encoding_format: NotRequired[Literal["float", "base64"] | None]
+    dimensions: NotRequired[Count | None]
+    user: NotRequired[str | None]
+    lumbre: NotRequired[dict[str, Any] | None]
 
 
-def check(body: Mapping[str, Any], shape: type[Lenient]) -> None:
+CHAT_REQUEST = Shape(ChatRequest)
+COMPLETION_REQUEST = Shape(CompletionRequest)
+EMBEDDING_REQUEST = Shape(EmbeddingRequest)
+
+
+def check(body: Mapping[str, Any], shape: Shape) -> None:
     """Check a request's types.
 
     Raises:
         CallerError: 400 `invalid_type` (`missing_field`) that names the field.
     """
     try:
-        shape.__pydantic_validator__.validate_python(body)  # what `model_validate` does, without its options
+        shape.validate(body)
     except ValidationError as error:
         raise _complaint(body, error) from None
 

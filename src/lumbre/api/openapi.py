@@ -8,9 +8,9 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from lumbre import __version__
-from lumbre.api.anthropic_schema import CountTokensRequest, MessagesRequest
-from lumbre.api.openai_schema import ChatRequest, CompletionRequest, EmbeddingRequest, Lenient
-from lumbre.api.responses_schema import ResponsesRequest
+from lumbre.api.anthropic_schema import COUNT_TOKENS_REQUEST, MESSAGES_REQUEST
+from lumbre.api.openai_schema import CHAT_REQUEST, COMPLETION_REQUEST, EMBEDDING_REQUEST, Shape
+from lumbre.api.responses_schema import RESPONSES_REQUEST
 from lumbre.gateway.hints import VALUES
 
 _REF = "#/components/schemas/{model}"
@@ -47,7 +47,7 @@ class _Door:
 
     path: str
     summary: str
-    shape: type[Lenient]
+    shape: Shape
     gives: str
     streams: bool = True
     error: str = _OPENAI_ERROR
@@ -57,27 +57,27 @@ _DOORS = (
     _Door(
         "/v1/chat/completions",
         "Answer a conversation",
-        ChatRequest,
+        CHAT_REQUEST,
         f"The engine's reply, byte for byte: {_EVENTS}",
     ),
-    _Door("/v1/completions", "Go on with a text", CompletionRequest, f"The engine's reply, byte for byte: {_EVENTS}"),
+    _Door("/v1/completions", "Go on with a text", COMPLETION_REQUEST, f"The engine's reply, byte for byte: {_EVENTS}"),
     _Door(
         "/v1/responses",
         "Answer a conversation in OpenAI's newer API, and keep it if it may be kept",
-        ResponsesRequest,
+        RESPONSES_REQUEST,
         f"A Response: {_EVENTS}",
     ),
     _Door(
         "/v1/messages",
         "Answer a conversation in Anthropic's API",
-        MessagesRequest,
+        MESSAGES_REQUEST,
         f"A Message: {_EVENTS}",
         error=_ANTHROPIC_ERROR,
     ),
     _Door(
         "/v1/messages/count_tokens",
         "Count the tokens of a prompt in Anthropic's API",
-        CountTokensRequest,
+        COUNT_TOKENS_REQUEST,
         "`input_tokens`; `X-Lumbre-Estimated` says that the engine could not count.",
         streams=False,
         error=_ANTHROPIC_ERROR,
@@ -85,7 +85,7 @@ _DOORS = (
     _Door(
         "/v1/embeddings",
         "Turn texts into vectors",
-        EmbeddingRequest,
+        EMBEDDING_REQUEST,
         "One vector for each input, in their order.",
         streams=False,
     ),
@@ -163,9 +163,9 @@ _ANTHROPIC_ERROR_SCHEMA = {
 
 
 def _inference(door: _Door, schemas: dict[str, Any]) -> dict[str, Any]:
-    name = door.shape.__name__
+    name = door.shape.name
     # Doors have shapes of the same names, so each door's stand under its own.
-    schema = door.shape.model_json_schema(ref_template=_REF.format(model=f"{name}.{{model}}"))
+    schema = door.shape.json_schema(ref_template=_REF.format(model=f"{name}.{{model}}"))
     schemas.update({f"{name}.{inner}": each for inner, each in schema.pop("$defs", {}).items()})
     schemas[name] = schema
     given: dict[str, Any] = {"application/json": {"schema": {"type": "object"}}}

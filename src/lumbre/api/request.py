@@ -72,7 +72,9 @@ class Request:
 
 def keeps_alive(version: str, headers: Mapping[str, str]) -> bool:
     """Whether the client wants to go on with its connection after this request."""
-    said = headers.get("connection", "").lower()
+    if "connection" not in headers:
+        return version != "1.0"
+    said = headers["connection"].lower()
     if version == "1.0":
         return "keep-alive" in said
     return "close" not in said

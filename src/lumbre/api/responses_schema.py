@@ -5,30 +5,30 @@ its own kind only, so that a fault is told by that kind's fields, and an item of
 as such and not for its fields.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Discriminator, Field, Tag
 
-from lumbre.api.openai_schema import Count, Lenient, Many, Numbers, Penalty, Probability, Texts
+from lumbre.api.openai_schema import Count, Lenient, Many, Model, Numbers, Penalty, Probability, Shape, Texts
 
 
 class Part(Lenient):
     """A piece of a message, or of a tool's output."""
 
     type: str
-    text: str | None = None
-    refusal: str | None = None
-    image_url: str | None = None
+    text: NotRequired[str | None]
+    refusal: NotRequired[str | None]
+    image_url: NotRequired[str | None]
     """A URL, or the image itself as a `data:` URL."""
-    file_id: str | None = None
-    detail: str | None = None
+    file_id: NotRequired[str | None]
+    detail: NotRequired[str | None]
 
 
 class MessageItem(Lenient):
     """A message; its `type` may be left out."""
 
-    type: str | None = None
-    id: str | None = None
+    type: NotRequired[str | None]
+    id: NotRequired[str | None]
     role: Literal["user", "assistant", "system", "developer"]
     content: str | Many[Part]
 
@@ -37,7 +37,7 @@ class FunctionCallItem(Lenient):
     """A call that the model made."""
 
     type: str
-    id: str | None = None
+    id: NotRequired[str | None]
     call_id: str
     name: Annotated[str, Field(min_length=1)]
     arguments: str
@@ -47,7 +47,7 @@ class FunctionCallOutputItem(Lenient):
     """What a call came to."""
 
     type: str
-    id: str | None = None
+    id: NotRequired[str | None]
     call_id: str
     output: str | Many[Part]
 
@@ -56,13 +56,13 @@ class ReasoningItem(Lenient):
     """What the model thought in an earlier turn."""
 
     type: str
-    id: str | None = None
+    id: NotRequired[str | None]
 
 
 class ReferenceItem(Lenient):
     """An item that the gateway has kept, by its id; its `type` may be left out."""
 
-    type: str | None = None
+    type: NotRequired[str | None]
     id: Annotated[str, Field(min_length=1)]
 
 
@@ -103,89 +103,92 @@ class ResponseTool(Lenient):
     """A tool that the model may call. Its fields stand beside its `type`, not inside a `function`."""
 
     type: str
-    name: Annotated[str, Field(min_length=1)] | None = None
-    description: str | None = None
-    parameters: dict[str, Any] | None = None
-    strict: bool | None = None
+    name: NotRequired[Annotated[str, Field(min_length=1)] | None]
+    description: NotRequired[str | None]
+    parameters: NotRequired[dict[str, Any] | None]
+    strict: NotRequired[bool | None]
 
 
 class AllowedTool(Lenient):
     """One of the tools that a choice is made among."""
 
     type: str
-    name: str | None = None
+    name: NotRequired[str | None]
 
 
 class ResponseToolChoice(Lenient):
     """A demand for one tool, or for a choice among some."""
 
     type: str
-    name: str | None = None
-    mode: Literal["auto", "required"] | None = None
-    tools: Many[AllowedTool] | None = None
+    name: NotRequired[str | None]
+    mode: NotRequired[Literal["auto", "required"] | None]
+    tools: NotRequired[Many[AllowedTool] | None]
 
 
 class TextFormat(Lenient):
     """What form the answer takes."""
 
     type: str
-    name: str | None = None
-    description: str | None = None
-    strict: bool | None = None
-    schema_: dict[str, Any] | None = Field(default=None, alias="schema")
+    name: NotRequired[str | None]
+    description: NotRequired[str | None]
+    strict: NotRequired[bool | None]
+    schema: NotRequired[dict[str, Any] | None]
 
 
 class TextConfig(Lenient):
     """How the answer is written."""
 
-    format: TextFormat | None = None
-    verbosity: str | None = None
+    format: NotRequired[TextFormat | None]
+    verbosity: NotRequired[str | None]
 
 
 class Reasoning(Lenient):
     """How much the model thinks."""
 
-    effort: str | None = None
-    summary: str | None = None
+    effort: NotRequired[str | None]
+    summary: NotRequired[str | None]
 
 
 class ResponseStreamOptions(Lenient):
     """Extras of a stream."""
 
-    include_obfuscation: bool | None = None
+    include_obfuscation: NotRequired[bool | None]
 
 
 class ResponsesRequest(Lenient):
     """`POST /v1/responses`."""
 
-    model: str = "auto"
-    input: str | Many[Item] | None = None
-    instructions: str | None = None
-    previous_response_id: str | None = None
-    store: bool | None = None
-    stream: bool | None = None
-    stream_options: ResponseStreamOptions | None = None
-    max_output_tokens: Count | None = None
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    top_p: Probability | None = None
-    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
-    text: TextConfig | None = None
-    reasoning: Reasoning | None = None
-    tools: Many[ResponseTool] | None = None
-    tool_choice: Literal["none", "auto", "required"] | ResponseToolChoice | None = None
-    parallel_tool_calls: bool | None = None
-    include: Many[str] | None = None
-    metadata: Texts | None = None
-    truncation: str | None = None
-    background: bool | None = None
-    service_tier: str | None = None
-    user: str | None = None
-    safety_identifier: str | None = None
-    prompt_cache_key: str | None = None
-    lumbre: dict[str, Any] | None = None
+    model: NotRequired[Model]
+    input: NotRequired[str | Many[Item] | None]
+    instructions: NotRequired[str | None]
+    previous_response_id: NotRequired[str | None]
+    store: NotRequired[bool | None]
+    stream: NotRequired[bool | None]
+    stream_options: NotRequired[ResponseStreamOptions | None]
+    max_output_tokens: NotRequired[Count | None]
+    temperature: NotRequired[Annotated[float, Field(ge=0, le=2)] | None]
+    top_p: NotRequired[Probability | None]
+    top_logprobs: NotRequired[Annotated[int, Field(ge=0, le=20)] | None]
+    text: NotRequired[TextConfig | None]
+    reasoning: NotRequired[Reasoning | None]
+    tools: NotRequired[Many[ResponseTool] | None]
+    tool_choice: NotRequired[Literal["none", "auto", "required"] | ResponseToolChoice | None]
+    parallel_tool_calls: NotRequired[bool | None]
+    include: NotRequired[Many[str] | None]
+    metadata: NotRequired[Texts | None]
+    truncation: NotRequired[str | None]
+    background: NotRequired[bool | None]
+    service_tier: NotRequired[str | None]
+    user: NotRequired[str | None]
+    safety_identifier: NotRequired[str | None]
+    prompt_cache_key: NotRequired[str | None]
+    lumbre: NotRequired[dict[str, Any] | None]
     # The chat API's own, which local engines know and their clients send here too.
-    seed: int | None = None
-    stop: str | Many[str] | None = None
-    frequency_penalty: Penalty | None = None
-    presence_penalty: Penalty | None = None
-    logit_bias: Numbers | None = None
+    seed: NotRequired[int | None]
+    stop: NotRequired[str | Many[str] | None]
+    frequency_penalty: NotRequired[Penalty | None]
+    presence_penalty: NotRequired[Penalty | None]
+    logit_bias: NotRequired[Numbers | None]
+
+
+RESPONSES_REQUEST = Shape(ResponsesRequest)

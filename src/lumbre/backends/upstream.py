@@ -3,7 +3,6 @@ nothing. Errors of sockets and TLS are mapped here and nowhere else.
 """
 
 import asyncio
-import functools
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,21 +31,17 @@ class Address:
     api_key: str | None = None
 
 
-@dataclass(frozen=True)
-class _Origin:
-    host: str
-    port: int
-    tls: bool
-    netloc: str
-    path: str
+class _Server:
+    """An upstream's address in parts, and the connections to it."""
 
-
-@functools.lru_cache(maxsize=256)
-def _origin(base_url: str) -> _Origin:
-    parts = urlsplit(base_url)
-    tls = parts.scheme == "https"
-    netloc = parts.netloc.rpartition("@")[2]
-    return _Origin(parts.hostname or "", parts.port or (443 if tls else 80), tls, netloc, parts.path.rstrip("/"))
+    def __init__(self, base_url: str, pool: Pool) -> None:
+        parts = urlsplit(base_url)
+        self.tls = parts.scheme == "https"
+        self.host = parts.hostname or ""
+        self.port = parts.port or (443 if self.tls else 80)
+        self.netloc = parts.netloc.rpartition("@")[2]
+        self.path = parts.path.rstrip("/")
+        self.pool = pool
 
 
 class Outbound:
@@ -55,13 +50,14 @@ class Outbound:
     def __init__(self, *, user_agent: str) -> None:
         self._loop = asyncio.get_running_loop()
         self._user_agent = user_agent
-        self._pools: dict[_Origin, Pool] = {}
+        self._servers: dict[str, _Server] = {}
+        """By base_url."""
         self._tls: ssl.SSLContext | None = None
 
     async def close(self) -> None:
         """Close every connection."""
-        for pool in self._pools.values():
-            pool.close()
+        for server in self._servers.values():
+            server.pool.close()
         await asyncio.sleep(0)  # the loop hands out the closings in its next turn
 
     def post(
@@ -80,8 +76,9 @@ class Outbound:
             reuse: take a connection that is open, and keep this one open after; False for servers that cannot.
         """
         own = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-        head = self._head("POST", address, path, headers, own, close=not reuse)
-        return self._open(address, head, body, limits, reuse=reuse)
+        server = self._server(address)
+        head = self._head("POST", server, address.api_key, path, headers, own, close=not reuse)
+        return self._open(server, head, body, limits, reuse=reuse)
 
     async def get(self, address: Address, path: str, timeout_s: float) -> tuple[int, str | None, object]:
         """Fetch a small JSON document; return status, Server header, and the document (None if it is no JSON).
@@ -89,8 +86,9 @@ class Outbound:
         Raises:
             UpstreamError: no connection, no answer in time, or too long an answer.
         """
-        head = self._head("GET", address, path, {}, "", close=True)
-        status, headers, document = await self._small(address, head, b"", f"GET {path}", timeout_s)
+        server = self._server(address)
+        head = self._head("GET", server, address.api_key, path, {}, "", close=True)
+        status, headers, document = await self._small(server, head, b"", f"GET {path}", timeout_s)
         return status, next((value for name, value in headers if name == "server"), None), document
 
     async def ask(self, address: Address, path: str, body: bytes, timeout_s: float) -> tuple[int, object]:
@@ -100,16 +98,17 @@ class Outbound:
             UpstreamError: no connection, no answer in time, or too long an answer.
         """
         own = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-        head = self._head("POST", address, path, {}, own, close=True)
-        status, _, document = await self._small(address, head, body, f"POST {path}", timeout_s)
+        server = self._server(address)
+        head = self._head("POST", server, address.api_key, path, {}, own, close=True)
+        status, _, document = await self._small(server, head, body, f"POST {path}", timeout_s)
         return status, document
 
     async def _small(
-        self, address: Address, head: bytes, body: bytes, what: str, timeout_s: float
+        self, server: _Server, head: bytes, body: bytes, what: str, timeout_s: float
     ) -> tuple[int, list[tuple[str, str]], object]:
         limits = Deadlines(timeout_s, timeout_s, timeout_s, timeout_s, timeout_s, timeout_s)
         until = self._loop.time() + timeout_s
-        opening = self._open(address, head, body, limits, reuse=False)
+        opening = self._open(server, head, body, limits, reuse=False)
         try:
             with await opening.header(until) as exchange:
                 data = await exchange.read_whole(_SMALL_REPLY_BYTES, until)
@@ -122,38 +121,48 @@ class Outbound:
         except orjson.JSONDecodeError:
             return exchange.status, exchange.headers, None
 
-    def _open(self, address: Address, head: bytes, body: bytes, limits: Deadlines, *, reuse: bool) -> Opening:
-        origin = _origin(address.base_url)
-        pool = self._pools.get(origin)
-        if pool is None:
-            pool = self._pools[origin] = Pool(self._loop)
-        opening = Opening(pool, head, body, limits, reuse=reuse)
-        if reuse and (idle := pool.take()) is not None:
+    def _server(self, address: Address) -> _Server:
+        server = self._servers.get(address.base_url)
+        if server is None:
+            server = self._servers[address.base_url] = _Server(address.base_url, Pool(self._loop))
+        return server
+
+    def _open(self, server: _Server, head: bytes, body: bytes, limits: Deadlines, *, reuse: bool) -> Opening:
+        opening = Opening(server.pool, head, body, limits, reuse=reuse)
+        if reuse and (idle := server.pool.take()) is not None:
             opening.send(idle)
         else:
-            opening.connect(self._connected(pool, origin, limits))
+            opening.connect(self._connected(server, limits))
         return opening
 
-    async def _connected(self, pool: Pool, origin: _Origin, limits: Deadlines) -> Connection | UpstreamError:
+    async def _connected(self, server: _Server, limits: Deadlines) -> Connection | UpstreamError:
         """A fresh connection, or why there is none: that an upstream fails is a value, and no task is at fault."""
         try:
             async with asyncio.timeout(limits.connect_s):
-                return await pool.connect(origin.host, origin.port, self._tls_context() if origin.tls else None)
+                tls = self._tls_context() if server.tls else None
+                return await server.pool.connect(server.host, server.port, tls)
         except TimeoutError:
             return expired("connect", limits)
         except OSError as error:  # ssl.SSLError and socket.gaierror are among its kind
             reason = error.strerror or str(error)
-            return NoConnection(f"no connection to the upstream at {origin.netloc}: {reason}")
+            return NoConnection(f"no connection to the upstream at {server.netloc}: {reason}")
 
     def _head(
-        self, method: str, address: Address, path: str, headers: Mapping[str, str], own: str, *, close: bool
+        self,
+        method: str,
+        server: _Server,
+        api_key: str | None,
+        path: str,
+        headers: Mapping[str, str],
+        own: str,
+        *,
+        close: bool,
     ) -> bytes:
-        origin = _origin(address.base_url)
         lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
-        key = f"Authorization: Bearer {address.api_key}\r\n" if address.api_key else ""
+        key = f"Authorization: Bearer {api_key}\r\n" if api_key else ""
         closing = "Connection: close\r\n" if close else ""
         return (
-            f"{method} {origin.path}{path} HTTP/1.1\r\nHost: {origin.netloc}\r\nUser-Agent: {self._user_agent}\r\n"
+            f"{method} {server.path}{path} HTTP/1.1\r\nHost: {server.netloc}\r\nUser-Agent: {self._user_agent}\r\n"
             f"Accept-Encoding: identity\r\n{lines}{own}{key}{closing}\r\n"
         ).encode("latin-1")
 

@@ -7,10 +7,10 @@ leaving without having come, changes nothing and no counter can go below zero.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 
-class Admitted(NamedTuple):
+@dataclass(slots=True)
+class Admitted:
     """The request runs on this upstream and holds its slots until it leaves."""
 
     request: str

@@ -45,7 +45,7 @@ class Capability:
 
 
 UNKNOWN = Capability()
-"""Refuses nothing."""
+"""Refuses nothing. Whoever makes one that is equal hands this one on, so that `is` finds it at no cost."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ with the way out. The tiers that fall back on each other will grow here.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from lumbre.core.errors import CallerError, CapacityError
 from lumbre.core.quoting import quoted
@@ -13,7 +12,8 @@ from lumbre.gateway.aliases import TIERS, Asked
 from lumbre.gateway.hints import MODEL_TIERS, Hints
 
 
-class Question(NamedTuple):
+@dataclass(slots=True)
+class Question:
     """What the decision has to know of a request.
 
     Attributes:

@@ -2,6 +2,7 @@
 what is lacking are `gateway.capability`'s to say, and what an engine cannot honour its table's.
 """
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
@@ -20,6 +21,14 @@ Count = Callable[[Lane, Mapping[str, Any]], Awaitable[int | None]]
 _ONE_OF_SEVERAL = re.compile(r"(\w+)\[(\d+)\]")
 
 
+def must_look(lanes: Sequence[Lane], call: Call, model: str | None) -> bool:
+    """Whether anything is known of these lanes by which `able_lanes` could choose."""
+    for lane in lanes:  # noqa: SIM110 a generator costs twice the loop, for every request
+        if lane.traits.refusals.get(call.asked) or lane.capability(model) is not UNKNOWN:
+            return True
+    return False
+
+
 async def able_lanes(lanes: Sequence[Lane], call: Call, model: str | None, count: Count) -> list[Lane]:
     """The lanes that can honour all of a request.
 
@@ -31,6 +40,7 @@ async def able_lanes(lanes: Sequence[Lane], call: Call, model: str | None, count
         CallerError: none can; what the first of them says.
         LumbreError: what `count` raises.
     """
+    about = call.body, call.asked
     need: Need | None = None
     able = []
     first: CallerError | None = None
@@ -39,7 +49,8 @@ async def able_lanes(lanes: Sequence[Lane], call: Call, model: str | None, count
         if not refusals and capability == UNKNOWN:
             able.append(lane)
             continue
-        need = need or need_of(call.body, call.asked)
+        if need is None:
+            need = await asyncio.to_thread(need_of, *about) if call.is_large else need_of(*about)
         put = need if own_words(call, lane) is None else replace(need, endpoint=call.endpoint.lstrip("/"))
         refusal = await _refusal(lane, call, model, put, count)
         if refusal is None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from lumbre.core.errors import CallerError, LumbreError
 from lumbre.gateway.hints import Hints
@@ -32,7 +32,8 @@ class Retelling:
     error_event: Callable[[LumbreError, str | None], bytes] | None = None
 
 
-class Call(NamedTuple):
+@dataclass(slots=True)  # not frozen: of every request one is made, and freezing it costs as much again
+class Call:
     """A request that the door has found well formed.
 
     Attributes:
@@ -42,6 +43,7 @@ class Call(NamedTuple):
         body: the request as an engine of OpenAI's API takes it.
         headers: those that may go upstream.
         retelling: for a door of another API; None: the client speaks the engine's.
+        is_large: what grows with it is done beside the loop; the door says so.
     """
 
     decision: str
@@ -51,6 +53,7 @@ class Call(NamedTuple):
     headers: Mapping[str, str]
     hints: Hints
     retelling: Retelling | None = None
+    is_large: bool = False
 
     @property
     def stream(self) -> bool:

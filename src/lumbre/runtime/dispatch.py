@@ -3,10 +3,10 @@ Driver; the verdicts are the domains'.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 from lumbre.backends.exchange import Opening
 from lumbre.backends.upstream import Outbound
@@ -17,7 +17,7 @@ from lumbre.gateway.decision import Decision, Facts, Question, decide
 from lumbre.gateway.health import HealthState
 from lumbre.gateway.hints import MODEL_TIERS
 from lumbre.gateway.hints import NONE as NO_HINTS
-from lumbre.runtime.ability import able_lanes
+from lumbre.runtime.ability import able_lanes, must_look
 from lumbre.runtime.call import EMBEDDINGS, Call
 from lumbre.runtime.client import Client
 from lumbre.runtime.lanes import Lane
@@ -33,8 +33,6 @@ from lumbre.wire.openai.embeddings import batches
 from lumbre.wire.openai.promise import Promises, is_strict, promises_of
 from lumbre.wire.openai.sense import check_sense
 
-T = TypeVar("T")
-
 _ATTEMPTS = 3
 _UNCANCELLABLE_BYTES = 512
 """Of text in one call for embeddings to an engine that works on after its caller has gone."""
@@ -48,7 +46,8 @@ class _Lacking(Exception):
         self.refusal = refusal
 
 
-class _Plan(NamedTuple):
+@dataclass(slots=True)
+class _Plan:
     """What is known of a call before anybody is asked.
 
     Attributes:
@@ -76,6 +75,33 @@ class Embeddings:
     tier: Tier
     model: str | None
     wake: Callable[[], None]
+
+
+class _Recording:
+    """Sees a request to its end, and has it written down. Not a generator's context manager, which costs more."""
+
+    __slots__ = ("_clock", "_record", "_records")
+
+    def __init__(self, records: Records, record: Record, clock: Callable[[], float]) -> None:
+        self._records = records
+        self._record = record
+        self._clock = clock
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        record = self._record
+        if isinstance(error, LumbreError):
+            record.status = record.status or error.status
+            record.outcome = record.outcome or error.code
+            record.param = error.param
+        elif isinstance(error, asyncio.CancelledError) and not record.finished:
+            record.outcome = str(error.args[0]) if error.args else "client_gone"
+        elif error is None or isinstance(error, asyncio.CancelledError):
+            record.outcome = record.outcome or "ok"
+        record.mark("end", self._clock())
+        self._records.write(record)
 
 
 class Dispatcher:
@@ -119,7 +145,8 @@ class Dispatcher:
             LumbreError: what went wrong; the door tells the client in its API's shape.
         """
         record = Record(call.decision, call.endpoint, call.stream, self._clock())
-        await self._recorded(record, self._answer(call, client, record))
+        with _Recording(self._records, record, self._clock):
+            await self._answer(call, client, record)
 
     async def count_tokens(self, call: Call) -> tuple[int, bool]:
         """How many tokens a call's prompt is for the engine that would answer it, and whether that is an estimate.
@@ -128,7 +155,8 @@ class Dispatcher:
             LumbreError: nobody could answer the call.
         """
         record = Record(call.decision, f"{call.endpoint}/count_tokens", stream=False, began_at=self._clock())
-        return await self._recorded(record, self._counted(call, record))
+        with _Recording(self._records, record, self._clock):
+            return await self._counted(call, record)
 
     def takes(self, model: str) -> bool:
         """Whether a request for chat or embeddings that names this model, and asks for no more, would be taken now."""
@@ -142,26 +170,6 @@ class Dispatcher:
         except LumbreError:
             return False
         return True
-
-    async def _recorded(self, record: Record, work: Awaitable[T]) -> T:
-        try:
-            done = await work
-            record.outcome = record.outcome or "ok"
-            return done
-        except LumbreError as error:
-            record.status = record.status or error.status
-            record.outcome = record.outcome or error.code
-            record.param = error.param
-            raise
-        except asyncio.CancelledError as error:
-            if record.finished:
-                record.outcome = record.outcome or "ok"
-            else:
-                record.outcome = str(error.args[0]) if error.args else "client_gone"
-            raise
-        finally:
-            record.mark("end", self._clock())
-            self._records.write(record)
 
     async def _counted(self, call: Call, record: Record) -> tuple[int, bool]:
         plan = await self._planned(call, self._tier)
@@ -179,12 +187,12 @@ class Dispatcher:
         record.model = plan.decision.model or plan.named
         record.reason = plan.decision.reason
         lanes = plan.tier.lanes_for(plan.decision.model)
-        # Whoever would be turned away all the same has no engine count for it.
-        check = partial(plan.tier.refuse_if_full, plan.answers, lanes)
-        until = min(self._clock() + LONGEST_S, plan.deadline_at)
-        lanes = await able_lanes(
-            lanes, call, plan.decision.model, partial(self._prompt_tokens, plan, until=until, check=check)
-        )
+        if must_look(lanes, call, plan.decision.model):
+            # Whoever would be turned away all the same has no engine count for it.
+            check = partial(plan.tier.refuse_if_full, plan.answers, lanes)
+            until = min(self._clock() + LONGEST_S, plan.deadline_at)
+            count = partial(self._prompt_tokens, plan, until=until, check=check)
+            lanes = await able_lanes(lanes, call, plan.decision.model, count)
         if call.asked == EMBEDDINGS and self._embeddings is not None:
             self._embeddings.wake()
         for left in reversed(range(_ATTEMPTS)):
@@ -224,7 +232,10 @@ class Dispatcher:
         return self._embeddings.tier
 
     async def _planned(self, call: Call, tier: Tier) -> _Plan:
-        check_sense(call.body)
+        if call.is_large:
+            await asyncio.to_thread(check_sense, call.body)
+        else:
+            check_sense(call.body)
         deadline_at = self._clock() + tier.wait_s
         facts = tier.facts()
         model = str(call.body.get("model") or "auto")
@@ -254,7 +265,7 @@ class Dispatcher:
 
     async def _attempt(self, plan: _Plan, client: Client, record: Record, lanes: list[Lane], *, unsure: bool) -> None:
         call = plan.call
-        async with plan.tier.permit(call.decision, plan.answers, lanes, plan.deadline_at) as permit:
+        with await plan.tier.permit(call.decision, plan.answers, lanes, plan.deadline_at) as permit:
             lane = permit.lane
             record.node = lane.id
             record.mark("admitted", self._clock())

@@ -17,6 +17,7 @@ from lumbre.wire.openai.story import Usage
 log = logging.getLogger("lumbre.requests")
 
 _PARAM_CHARS = 100
+_MICRO = 1_000_000
 _NOTHING = Usage(0, 0, estimated=True)
 
 
@@ -49,7 +50,7 @@ class Record:
     def mark(self, what: str, now: float) -> None:
         """Note when something happened, the first time it does."""
         if what not in self.times:
-            self.times[what] = now - self.began_at
+            self.times[what] = int((now - self.began_at) * _MICRO) / _MICRO  # `round` costs three times as much
 
 
 class Records:
@@ -137,6 +138,6 @@ def _line(record: Record) -> bytes:
             "prompt_tokens": usage.prompt,
             "completion_tokens": usage.completion,
             "tokens_estimated": usage.estimated,
-            "seconds": {name: round(value, 5) for name, value in record.times.items()},
+            "seconds": record.times,
         }
     )

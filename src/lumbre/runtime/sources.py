@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lumbre.backends.upstream import Address, Outbound
-from lumbre.gateway.capability import Capability
+from lumbre.gateway.capability import UNKNOWN, Capability
 from lumbre.gateway.health import Health, HealthState
 from lumbre.runtime.engine_lane import EngineLane
 from lumbre.runtime.lanes import Lane
@@ -125,10 +125,11 @@ class Sources:
 
 def said(ability: AbilitySection, context_tokens: int = 0) -> Capability:
     """What the settings say that an upstream can do."""
-    return Capability(
+    told = Capability(
         context_tokens=context_tokens or None,
         tools=ability.tools,
         images=ability.images,
         json_schema=ability.json_schema,
         endpoints=frozenset(ability.endpoints) or None,
     )
+    return UNKNOWN if told == UNKNOWN else told

@@ -3,8 +3,9 @@ the dispatcher sends it.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -19,7 +20,8 @@ _UNCANCELLABLE_BYTES = 512
 """Of a conversation and its tools, put to an engine that works through a prompt without looking who listens."""
 
 
-class Speech(NamedTuple):
+@dataclass(slots=True)
+class Speech:
     """What an engine is told.
 
     Attributes:
@@ -37,7 +39,7 @@ class Speech(NamedTuple):
 
     def part(self, body: Mapping[str, Any]) -> "Speech":
         """The same with another body."""
-        return self._replace(body=body)
+        return replace(self, body=body)
 
     def encoded(self) -> bytes:
         """The body as bytes.

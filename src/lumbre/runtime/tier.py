@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from lumbre.backends.upstream import Address
 from lumbre.core.errors import CapacityError, NoConnection
@@ -19,40 +18,28 @@ from lumbre.runtime.lanes import Lane
 _RETRY_DOWN_S = 5
 
 
-class Permit(NamedTuple):
-    """One request may run on one upstream, now."""
+class Permit:
+    """One request may run on one upstream, now: while it is held, as a context manager, its place is taken."""
 
-    lane: Lane
-    address: Address
+    __slots__ = ("_request", "_tier", "address", "lane")
+
+    def __init__(self, tier: "Tier", request: str, lane: Lane, address: Address) -> None:
+        self._tier = tier
+        self._request = request
+        self.lane = lane
+        self.address = address
+
+    def __enter__(self) -> "Permit":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._tier.leave(self._request)
 
 
 @dataclass(frozen=True)
 class _Waiter:
     admitted: asyncio.Future[str]
     candidates: list[Lane]
-
-
-class _Permission:
-    """A place while it is held. Written out, since a generator's context manager costs more than all that it does."""
-
-    __slots__ = ("_candidates", "_deadline_at", "_request", "_tier", "_weight")
-
-    def __init__(self, tier: "Tier", request: str, weight: int, candidates: list[Lane], deadline_at: float) -> None:
-        self._tier = tier
-        self._request = request
-        self._weight = weight
-        self._candidates = candidates
-        self._deadline_at = deadline_at
-
-    async def __aenter__(self) -> Permit:
-        try:
-            return await self._tier.enter(self._request, self._weight, self._candidates, self._deadline_at)
-        except BaseException:
-            self._tier.leave(self._request)
-            raise
-
-    async def __aexit__(self, *_: object) -> None:
-        self._tier.leave(self._request)
 
 
 class Tier:
@@ -80,6 +67,7 @@ class Tier:
         self._wait_s = wait_s
         self._settling = 0
         self._facts: Facts | None = None
+        self._serving: dict[str | None, list[Lane]] = {}
         self._strict_json = strict_json
         self._admission = Admission(max_waiting)
         self._waiters: dict[str, _Waiter] = {}
@@ -113,6 +101,7 @@ class Tier:
     def changed(self, lane: Lane) -> None:
         """A lane's source wrote to it: open or close its slots."""
         self._facts = None
+        self._serving.clear()
         self._wake(self._admission.resize(lane.id, lane.slots if _takes_work(lane) else 0))
         if lane.health.state is HealthState.DOWN:
             self._send_away()
@@ -158,7 +147,12 @@ class Tier:
 
     def lanes_for(self, model: str | None) -> list[Lane]:
         """The lanes that serve a model; None: all of them."""
-        return [lane for lane in self.lanes.values() if lane.serves(model)]
+        lanes = self._serving.get(model)
+        if lanes is None:
+            lanes = [lane for lane in self.lanes.values() if lane.serves(model)]
+            if lanes:  # a name that nobody serves is the caller's invention, and there is no end of those
+                self._serving[model] = lanes
+        return lanes
 
     async def reach(self, candidates: list[Lane], deadline_at: float) -> Lane:
         """Wait for a lane that takes work, to ask it something that needs no place on it.
@@ -197,30 +191,34 @@ class Tier:
         self._refuse_if_down(candidates)
         raise self._saturated("and the line is full")
 
-    def permit(self, request: str, weight: int, candidates: list[Lane], deadline_at: float) -> "_Permission":
-        """Hold a place on one of the candidates, waiting for it if need be, until a moment on the loop's clock.
+    async def permit(self, request: str, weight: int, candidates: list[Lane], deadline_at: float) -> Permit:
+        """Take a place on one of the candidates, waiting for it if need be, until a moment on the loop's clock.
 
-        The context manager's entry raises:
+        Whoever is given the permit enters it at once, with `with`, and so gives the place back.
+
+        Raises:
             NoConnection: the upstream went away in the moment it was taken.
             CapacityError: 429 `saturated` when there is no room to wait or the wait was too long; 503 `no_tier` when
                 no upstream is up.
         """
-        return _Permission(self, request, weight, candidates, deadline_at)
+        try:
+            lane = self.lanes[await self._place(request, weight, candidates, deadline_at)]
+            if lane.address is None:
+                raise NoConnection(f"{lane.id} went away in the moment it was taken")
+            return Permit(self, request, lane, lane.address)
+        except BaseException:
+            self.leave(request)
+            raise
 
-    async def enter(self, request: str, weight: int, candidates: list[Lane], deadline_at: float) -> Permit:
-        """See `permit`, which leaves again."""
+    async def _place(self, request: str, weight: int, candidates: list[Lane], deadline_at: float) -> str:
+        """The upstream that runs the request, now or in its turn."""
         self._refuse_if_down(candidates)
         answer = self._admission.arrive(request, weight, {lane.id: lane.slots for lane in candidates})
         if isinstance(answer, Admitted):
-            place = answer.upstream
-        elif isinstance(answer, Refused):
+            return answer.upstream
+        if isinstance(answer, Refused):
             raise self._saturated("and the line is full")
-        else:
-            place = await self._turn(request, candidates, deadline_at)
-        lane = self.lanes[place]
-        if lane.address is None:
-            raise NoConnection(f"{lane.id} went away in the moment it was taken")
-        return Permit(lane, lane.address)
+        return await self._turn(request, candidates, deadline_at)
 
     def leave(self, request: str) -> None:
         """A request ends or gives up waiting; whoever waits for its place gets it."""

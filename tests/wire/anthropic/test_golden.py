@@ -11,7 +11,8 @@ from typing import Any
 import orjson
 import pytest
 
-from lumbre.api.anthropic_schema import MessagesRequest
+from lumbre.api.anthropic_schema import MESSAGES_REQUEST
+from lumbre.api.openai_schema import check
 from lumbre.wire.anthropic.fold import MessageFold
 from lumbre.wire.anthropic.request import to_chat
 from lumbre.wire.anthropic.translation import MessageTranslation
@@ -59,7 +60,7 @@ def test_the_transcripts_cover_what_they_should() -> None:
 @pytest.mark.parametrize("case", with_file("request.json"))
 def test_a_request_becomes_the_chat_request(case: Path) -> None:
     body = read(case, "request.json")
-    MessagesRequest.model_validate(body)
+    check(body, MESSAGES_REQUEST)
     assert to_chat(body) == read(case, "chat.json")
 
 

@@ -15,8 +15,8 @@ import pytest
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
-from lumbre.api.openai_schema import ChatRequest, check
-from lumbre.api.responses_schema import ResponsesRequest
+from lumbre.api.openai_schema import CHAT_REQUEST, check
+from lumbre.api.responses_schema import RESPONSES_REQUEST
 from lumbre.wire.openai.fold import Fold
 from lumbre.wire.responses.request import to_chat
 from lumbre.wire.responses.translation import ResponseTranslation
@@ -61,11 +61,11 @@ def test_the_transcripts_cover_what_they_should() -> None:
 @pytest.mark.parametrize("case", with_file("request.json"))
 def test_a_request_becomes_the_chat_request(case: Path) -> None:
     body = read(case, "request.json")
-    check(body, ResponsesRequest)
+    check(body, RESPONSES_REQUEST)
     history = read(case, "history.json") if (case / "history.json").exists() else []
     chat = to_chat(body, history)
     assert chat == read(case, "chat.json")
-    check(chat, ChatRequest)
+    check(chat, CHAT_REQUEST)
 
 
 @pytest.mark.parametrize("case", with_file("chat.sse"))

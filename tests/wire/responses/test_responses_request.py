@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 
 from lumbre.api.openai_schema import check
-from lumbre.api.responses_schema import ResponsesRequest
+from lumbre.api.responses_schema import RESPONSES_REQUEST
 from lumbre.core.errors import CallerError
 from lumbre.wire.responses.refusals import HINTS, REFUSALS
 from lumbre.wire.responses.request import OURS, RENAMED, TURNED, references, to_chat
@@ -22,7 +22,7 @@ USER = {"role": "user", "content": "hi"}
 
 def refusal(body: Mapping[str, Any], history: Any = ()) -> CallerError:
     told = {"input": "hi", **body}
-    check(told, ResponsesRequest)
+    check(told, RESPONSES_REQUEST)
     with pytest.raises(CallerError) as caught:
         to_chat(told, history)
     assert caught.value.param is not None
@@ -32,7 +32,7 @@ def refusal(body: Mapping[str, Any], history: Any = ()) -> CallerError:
 
 def messages(*items: Mapping[str, Any], history: Any = (), **more: Any) -> Any:
     body = {"input": list(items), **more}
-    check(body, ResponsesRequest)
+    check(body, RESPONSES_REQUEST)
     return to_chat(body, history)["messages"]
 
 
@@ -148,7 +148,7 @@ def test_what_asks_for_nothing_reaches_nobody() -> None:
         "messages": [{"role": "user", "content": "not this"}],
         "n": 3,
     }
-    check(body, ResponsesRequest)
+    check(body, RESPONSES_REQUEST)
     assert to_chat(body) == {"messages": [USER]}
 
 
@@ -201,7 +201,7 @@ def test_two_messages_of_the_assistant_stay_two() -> None:
 def test_a_reference_is_told_as_the_item_it_names_and_only_once() -> None:
     kept = {"type": "message", "id": "msg_1_0", "role": "assistant", "content": [{"type": "output_text", "text": "x"}]}
     body = {"input": [USER, {"id": "msg_1_0"}, {"type": "item_reference", "id": "msg_1_0"}]}
-    check(body, ResponsesRequest)
+    check(body, RESPONSES_REQUEST)
     assert references(body) == ["msg_1_0", "msg_1_0"]
     said = {"role": "assistant", "content": "x"}
     assert to_chat(body, (), {"msg_1_0": kept})["messages"] == [USER, said, said]

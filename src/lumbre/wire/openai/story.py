@@ -78,7 +78,7 @@ class Usage:
     estimated: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: a stream makes one of every event
 class Seen:
     """One event as the story took it.
 
