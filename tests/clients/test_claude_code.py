@@ -18,6 +18,7 @@ from wire_client import Call, poll
 
 PACKAGE = "@anthropic-ai/claude-code"
 INSTALL_S = 300
+ASKED_MOST = 4
 BETAS = "claude-code-20250219,interleaved-thinking-2025-05-14,mid-conversation-system-2026-04-07,effort-2025-11-24"
 HEADERS = {"Authorization": "Bearer none", "anthropic-version": "2023-06-01", "anthropic-beta": BETAS, "x-app": "cli"}
 CACHED = {"cache_control": {"type": "ephemeral"}}
@@ -161,17 +162,17 @@ def test_its_tools_run_and_their_results_come_back(claude: Claude, gateway: Gate
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(INSTALL_S + 120)
+@pytest.mark.timeout(INSTALL_S + 240)
 def test_the_default_model_answers_without_tools_and_says_that_it_takes_none(
     claude: Claude, embedded: EmbeddedGateway
 ) -> None:
     words = ("Why is the sky blue?", "--system-prompt", "Answer in one sentence.")
     model = {"ANTHROPIC_MODEL": "auto", "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "400"}
-    answer = claude(embedded.url, *words, "--tools", "", **model)
-    assert answer.stdout.strip(), answer.stderr
     # How long so small a model talks is chance, and past the limit Claude Code exits with 1.
+    asked = (claude(embedded.url, *words, "--tools", "", **model) for _ in range(ASKED_MOST))
+    answer = next(each for each in asked if each.returncode == 0 or "output token maximum" not in each.stdout)
+    assert (answer.returncode, bool(answer.stdout.strip())) == (0, True), answer.stderr
     poll(lambda: _answered_whole(embedded), what="no whole answer of the Messages door is in the log")
-    assert answer.returncode == 0 or "output token maximum" in answer.stdout
     refused = claude(embedded.url, *words, **model)
     assert refused.returncode == 1
     assert "takes no tools" in refused.stdout + refused.stderr

@@ -60,6 +60,20 @@ class CallerError(LumbreError):
     code = "invalid_request"
     kind = "invalid_request_error"
 
+    def told_by(self, field: str) -> "CallerError":
+        """The same about a field that is called otherwise where it is told; this one where it names none, or that."""
+        if self.param is None or self.param == field:
+            return self
+        return CallerError(
+            self.message.replace(self.param, field),
+            code=self.code,
+            status=self.status,
+            param=field,
+            valid=self.valid,
+            retry_after_s=self.retry_after_s,
+            headers=self.headers,
+        )
+
 
 class OperatorError(LumbreError):
     """Something that the person who runs Lumbre has to mend.

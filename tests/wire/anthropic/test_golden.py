@@ -4,31 +4,20 @@ Each folder of `golden/anthropic` holds some of these pairs: `request.json` beco
 `messages.sse`, `completion.json` becomes `message.json`. The right sides of the last two say the same.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
 
+from golden import Golden, objects, read
 from lumbre.api.anthropic_schema import MESSAGES_REQUEST
 from lumbre.api.openai_schema import check
 from lumbre.wire.anthropic.fold import MessageFold
 from lumbre.wire.anthropic.request import to_chat
 from lumbre.wire.anthropic.translation import MessageTranslation
 from lumbre.wire.openai.fold import Fold
-from lumbre.wire.sse import DONE, Splitter
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "anthropic"
-CASES = sorted(path for path in GOLDEN.iterdir() if path.is_dir())
-
-
-def with_file(name: str) -> list[Any]:
-    return [pytest.param(case, id=case.name) for case in CASES if (case / name).exists()]
-
-
-def read(case: Path, name: str) -> Any:
-    return orjson.loads((case / name).read_bytes())
+GOLDEN = Golden("anthropic", stream="messages.sse", reply="message.json")
 
 
 def translation(case: Path) -> MessageTranslation:
@@ -36,47 +25,33 @@ def translation(case: Path) -> MessageTranslation:
     return MessageTranslation("msg_golden", "small", sequences)
 
 
-def objects(path: Path) -> Iterator[dict[str, Any]]:
-    splitter = Splitter()
-    for event in splitter.feed(path.read_bytes()):
-        if event.data is not None and event.data != DONE:
-            yield orjson.loads(event.data)
-    assert splitter.tail == b""
-
-
 def test_the_transcripts_cover_what_they_should() -> None:
-    names = {case.name for case in CASES}
-    assert names >= {
+    GOLDEN.check_cover(
         *("plain_text", "system_as_text", "system_as_blocks", "image", "tool_loop", "streamed_tool_use"),
         *("interleaved_calls", "stop_sequence", "max_tokens", "reasoning", "nothing_said"),
-    }
-    pairs = (("request.json", "chat.json"), ("chat.sse", "messages.sse"), ("completion.json", "message.json"))
-    for case in CASES:
-        found = {path.name for path in case.iterdir()}
-        assert found
-        assert all((left in found) == (right in found) for left, right in pairs)
+    )
 
 
-@pytest.mark.parametrize("case", with_file("request.json"))
+@pytest.mark.parametrize("case", GOLDEN.with_file("request.json"))
 def test_a_request_becomes_the_chat_request(case: Path) -> None:
     body = read(case, "request.json")
     check(body, MESSAGES_REQUEST)
     assert to_chat(body) == read(case, "chat.json")
 
 
-@pytest.mark.parametrize("case", with_file("chat.sse"))
+@pytest.mark.parametrize("case", GOLDEN.with_file("chat.sse"))
 def test_a_chat_stream_becomes_the_stream_of_events(case: Path) -> None:
     told = translation(case)
     said = b"".join(told.chunk(chunk) for chunk in objects(case / "chat.sse")) + told.ending()
     assert said.decode() == (case / "messages.sse").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("case", with_file("completion.json"))
+@pytest.mark.parametrize("case", GOLDEN.with_file("completion.json"))
 def test_a_chat_completion_becomes_the_message(case: Path) -> None:
     assert orjson.loads(translation(case).reply(read(case, "completion.json"))) == read(case, "message.json")
 
 
-@pytest.mark.parametrize("case", with_file("messages.sse"))
+@pytest.mark.parametrize("case", GOLDEN.with_file("messages.sse"))
 def test_both_forms_of_a_transcript_say_the_same(case: Path) -> None:
     chat, messages = Fold(), MessageFold()
     for chunk in objects(case / "chat.sse"):

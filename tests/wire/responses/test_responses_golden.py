@@ -4,7 +4,6 @@ Each folder of `golden/responses` holds some of these pairs: `request.json`, aft
 `chat.sse` becomes `responses.sse`; `completion.json` becomes `response.json`. The last two pairs say the same.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,50 +14,28 @@ import pytest
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
+from golden import Golden, objects, read
 from lumbre.api.openai_schema import CHAT_REQUEST, check
 from lumbre.api.responses_schema import RESPONSES_REQUEST
 from lumbre.wire.openai.fold import Fold
 from lumbre.wire.responses.request import to_chat
 from lumbre.wire.responses.translation import ResponseTranslation
-from lumbre.wire.sse import DONE, Splitter
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "responses"
-CASES = sorted(path for path in GOLDEN.iterdir() if path.is_dir())
-PAIRS = (("request.json", "chat.json"), ("chat.sse", "responses.sse"), ("completion.json", "response.json"))
-
-
-def with_file(name: str) -> list[Any]:
-    return [pytest.param(case, id=case.name) for case in CASES if (case / name).exists()]
-
-
-def read(case: Path, name: str) -> Any:
-    return orjson.loads((case / name).read_bytes())
+GOLDEN = Golden("responses", stream="responses.sse", reply="response.json")
 
 
 def translation(case: Path) -> ResponseTranslation:
     return ResponseTranslation("resp_golden", 1700000000, "small", read(case, "request.json"))
 
 
-def objects(path: Path) -> Iterator[dict[str, Any]]:
-    splitter = Splitter()
-    for event in splitter.feed(path.read_bytes()):
-        if event.data is not None and event.data != DONE:
-            yield orjson.loads(event.data)
-    assert splitter.tail == b""
-
-
 def test_the_transcripts_cover_what_they_should() -> None:
-    assert {case.name for case in CASES} >= {
+    GOLDEN.check_cover(
         *("text", "instructions", "tool_call", "tool_loop", "two_calls", "schema", "length", "reasoning"),
         *("refusal", "image", "logprobs", "nothing_said"),
-    }
-    for case in CASES:
-        found = {path.name for path in case.iterdir()}
-        assert "request.json" in found
-        assert all((left in found) == (right in found) for left, right in PAIRS)
+    )
 
 
-@pytest.mark.parametrize("case", with_file("request.json"))
+@pytest.mark.parametrize("case", GOLDEN.with_file("request.json"))
 def test_a_request_becomes_the_chat_request(case: Path) -> None:
     body = read(case, "request.json")
     check(body, RESPONSES_REQUEST)
@@ -68,19 +45,19 @@ def test_a_request_becomes_the_chat_request(case: Path) -> None:
     check(chat, CHAT_REQUEST)
 
 
-@pytest.mark.parametrize("case", with_file("chat.sse"))
+@pytest.mark.parametrize("case", GOLDEN.with_file("chat.sse"))
 def test_a_chat_stream_becomes_the_stream_of_events(case: Path) -> None:
     told = translation(case)
     said = b"".join(told.chunk(chunk) for chunk in objects(case / "chat.sse")) + told.ending()
     assert said.decode() == (case / "responses.sse").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("case", with_file("completion.json"))
+@pytest.mark.parametrize("case", GOLDEN.with_file("completion.json"))
 def test_a_chat_completion_becomes_the_response(case: Path) -> None:
     assert orjson.loads(translation(case).reply(read(case, "completion.json"))) == read(case, "response.json")
 
 
-@pytest.mark.parametrize("case", with_file("responses.sse"))
+@pytest.mark.parametrize("case", GOLDEN.with_file("responses.sse"))
 def test_both_forms_of_a_transcript_say_the_same(case: Path) -> None:
     fold = Fold()
     for chunk in objects(case / "chat.sse"):
@@ -90,7 +67,7 @@ def test_both_forms_of_a_transcript_say_the_same(case: Path) -> None:
     assert last["response"] == read(case, "response.json")
 
 
-@pytest.mark.parametrize("case", with_file("responses.sse"))
+@pytest.mark.parametrize("case", GOLDEN.with_file("responses.sse"))
 def test_openais_own_types_take_every_event_and_the_response(case: Path) -> None:
     event_type: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
     names = [line[7:] for line in (case / "responses.sse").read_text(encoding="utf-8").splitlines() if line[:1] == "e"]
@@ -101,7 +78,7 @@ def test_openais_own_types_take_every_event_and_the_response(case: Path) -> None
     assert Response.model_validate(read(case, "response.json"), strict=True).id == "resp_golden"
 
 
-@pytest.mark.parametrize("case", with_file("responses.sse"))
+@pytest.mark.parametrize("case", GOLDEN.with_file("responses.sse"))
 def test_openais_own_client_follows_the_stream_to_the_same_response(case: Path) -> None:
     def respond(_request: Any) -> httpx.Response:
         stream = (case / "responses.sse").read_bytes()

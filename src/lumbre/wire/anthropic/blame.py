@@ -24,17 +24,7 @@ def in_callers_words(error: CallerError, body: Body) -> CallerError:
     Args:
         body: the request that `request.to_chat` took.
     """
-    if error.param is None or (field := _field(error.param, body)) == error.param:
-        return error
-    return CallerError(
-        error.message.replace(error.param, field),
-        code=error.code,
-        status=error.status,
-        param=field,
-        valid=error.valid,
-        retry_after_s=error.retry_after_s,
-        headers=error.headers,
-    )
+    return error if error.param is None else error.told_by(_field(error.param, body))
 
 
 def _field(path: str, body: Body) -> str:

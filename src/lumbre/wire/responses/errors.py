@@ -59,16 +59,7 @@ def in_callers_words(
     """
     if error.param is None:
         return error
-    field = _field(error.param, body, conversation(body, history, known))
-    return CallerError(
-        error.message.replace(error.param, field),
-        code=error.code,
-        status=error.status,
-        param=field,
-        valid=error.valid,
-        retry_after_s=error.retry_after_s,
-        headers=error.headers,
-    )
+    return error.told_by(_field(error.param, body, conversation(body, history, known)))
 
 
 def _field(path: str, body: Mapping[str, Any], messages: Sequence[Placed]) -> str:
