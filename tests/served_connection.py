@@ -5,6 +5,7 @@ tests.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from itertools import product
 
 import uvloop
 
@@ -145,10 +146,10 @@ class Client:
 
 
 @asynccontextmanager
-async def serving(bounds: Bounds) -> AsyncIterator[Client]:
+async def serving(bounds: Bounds, *, alone: bool) -> AsyncIterator[Client]:
     keeper = Keeper()
     loop = asyncio.get_running_loop()
-    outbox = Outbox(loop.call_soon, lambda: False)
+    outbox = Outbox(loop.call_soon, lambda: alone)
     server = await loop.create_server(lambda: Connection(keeper, bounds, outbox), "127.0.0.1", 0)
     reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
     try:
@@ -162,10 +163,10 @@ async def serving(bounds: Bounds) -> AsyncIterator[Client]:
 
 
 def run(test: Callable[[Client], Awaitable[None]], bounds: Bounds = HASTY) -> None:
-    async def one() -> None:
-        async with asyncio.timeout(10), serving(bounds) as client:
+    async def one(*, alone: bool) -> None:
+        async with asyncio.timeout(10), serving(bounds, alone=alone) as client:
             await test(client)
 
-    for factory in (asyncio.new_event_loop, uvloop.new_event_loop):
+    for factory, alone in product((asyncio.new_event_loop, uvloop.new_event_loop), (True, False)):
         with asyncio.Runner(loop_factory=factory) as runner:
-            runner.run(one())
+            runner.run(one(alone=alone))

@@ -146,7 +146,7 @@ blocks = st.lists(st.dictionaries(names, json_value, max_size=5), max_size=3)
 turns = st.fixed_dictionaries(
     {"role": st.sampled_from(["user", "assistant", "system"]), "content": blocks | json_value}
 )
-fields = st.sampled_from([*sorted(MESSAGES_REQUEST.fields), "container", "mcp_servers", "thread"])
+fields = st.sampled_from([*sorted(MESSAGES_REQUEST.kind.__annotations__), "container", "mcp_servers", "thread"])
 bodies = st.builds(
     lambda body, messages: {**body, "messages": messages},
     st.dictionaries(fields, json_value, max_size=5),

@@ -59,7 +59,7 @@ def test_a_door_takes_the_fields_that_are_checked_there(path: str) -> None:
     document = build()
     content = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]["$ref"]
     told = document["components"]["schemas"][content.rpartition("/")[2]]["properties"]
-    assert set(told) == SHAPES[path].fields
+    assert told.keys() == SHAPES[path].kind.__annotations__.keys()
 
 
 @pytest.mark.parametrize("path", DOORS)

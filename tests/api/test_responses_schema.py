@@ -17,7 +17,7 @@ json_value = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=8,
 )
-FIELDS = sorted(RESPONSES_REQUEST.fields)
+FIELDS = sorted(RESPONSES_REQUEST.kind.__annotations__)
 TOOL_KEYS = ["type", "name", "parameters", "strict", "allowed_callers", "async", "mode", "tools", "function"]
 ITEM_KEYS = ["type", "id", "role", "content", "call_id", "name", "arguments", "output", "text", "image_url", "x"]
 ITEM_WORDS = [

@@ -23,6 +23,13 @@ class Wire:
         return self.closing
 
 
+class Broken(Wire):
+    """One that fails."""
+
+    def write(self, data: bytes) -> None:
+        raise OSError("no more")
+
+
 class Turn:
     """A loop's turn: what is called soon is called at its end."""
 
@@ -82,7 +89,17 @@ def test_a_connection_that_is_gone_sends_nothing(end: str) -> None:
         wire.closing = True
     turn.end()
     outlet.flush()
-    assert (wire.writes, outlet.held) == ([], 0)
+    assert (wire.writes, outlet.held) == ([], 0 if end == "dropped" else 1)
+
+
+def test_a_write_that_fails_does_not_keep_the_others_back() -> None:
+    turn, broken, wire = Turn(), Broken(), Wire()
+    Outlet(turn.outbox, broken).write(b"a")
+    Outlet(turn.outbox, wire).write(b"b")
+    with pytest.raises(OSError, match="no more"):
+        turn.end()
+    turn.end()
+    assert wire.writes == [b"b"]
 
 
 @given(

@@ -7,6 +7,7 @@ import psutil
 import pytest
 
 from gateway_process import GatewayProcess, Opener
+from messages_client import wish as messages_wish
 from rogue_process import RogueProcess
 from wire_client import broken
 
@@ -146,6 +147,20 @@ def test_a_connection_that_brought_no_answer_is_not_used_again(gateway: GatewayP
     with gateway.chat() as call:
         assert call.status == 200
         call.read()
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/v1/embeddings"])
+def test_a_connection_that_brought_a_refusal_is_used_again(
+    gateway: GatewayProcess, rogue: RogueProcess, path: str
+) -> None:
+    rogue.forget()
+    asked = {"model": "rogue", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}], "input": "hi"}
+    wish = {"do": "refuse", "status": 429}
+    for _ in range(3):
+        with gateway.get(path, body={**asked, "rogue": wish, **messages_wish(wish)}) as call:
+            assert call.status == 429
+            call.read()
+    assert len({one["connection"] for one in rogue.log()["requests"]}) == 1
 
 
 def test_a_plain_reply_over_the_limit_is_a_502_and_is_not_read_on(

@@ -117,6 +117,8 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client reads slower than it is written to."""
         self._room = self._loop.create_future()
+        if self._task is None:  # the answer has been made, and left at the end of the turn
+            self._await_reader()
 
     def resume_writing(self) -> None:
         """It has caught up."""
@@ -224,6 +226,7 @@ class Connection(asyncio.Protocol):
             return
         if not reply.ended or reply.given_up:
             # To close it would be to wait until the client has read what lies here; it may never do.
+            self._unsent_bytes()
             self.abort()
         elif self.closes:
             self._close_gently()

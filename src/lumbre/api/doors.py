@@ -100,12 +100,10 @@ class Inference:
         await self._gateway.dispatcher.answer(call, reply)
 
     async def _read(self, decision: str, request: Request) -> Call:
-        raw, shape = request.body, self._shape
-        is_large = len(raw) > _AT_ONCE_BYTES
-        body = await understand(raw, shape) if is_large else _understood(raw, shape)
+        body = await understand(request.body, self._shape)
         told = hints.read(request.headers, body.get("lumbre"))
         call = await self._call(decision, body, forwarded_request(request.headers), told)
-        call.is_large = is_large
+        call.is_large = call.is_large or _is_large(request.body)
         return call
 
 
@@ -115,17 +113,24 @@ async def understand(raw: bytes, shape: Shape) -> dict[str, Any]:
     Raises:
         CallerError: see `parse_object` and `check`.
     """
-    if len(raw) <= _AT_ONCE_BYTES:
-        return _understood(raw, shape)
-    return await asyncio.to_thread(_understood, raw, shape)
+    return await asyncio.to_thread(_understood, raw, shape) if _is_large(raw) else _understood(raw, shape)
 
 
-async def beside(parts: int, act: Callable[[], T]) -> T:
-    """Do what grows with a request's parts: at once for few, in a thread for many, so that the loop goes on."""
-    return act() if parts <= _AT_ONCE_PARTS else await asyncio.to_thread(act)
+def _is_large(raw: bytes) -> bool:
+    return len(raw) > _AT_ONCE_BYTES
 
 
 def _understood(raw: bytes, shape: Shape) -> dict[str, Any]:
     body = parse_object(raw)
     check(body, shape)
     return body
+
+
+def are_many(parts: int) -> bool:
+    """Whether what grows with a request's parts is to be done beside the loop."""
+    return parts > _AT_ONCE_PARTS
+
+
+async def beside(parts: int, act: Callable[[], T]) -> T:
+    """Do what grows with a request's parts: at once for few, in a thread for many, so that the loop goes on."""
+    return await asyncio.to_thread(act) if are_many(parts) else act()

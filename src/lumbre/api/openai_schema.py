@@ -91,8 +91,7 @@ class Shape:
 
     def __init__(self, kind: type) -> None:
         adapter: TypeAdapter[object] = TypeAdapter(kind)
-        self.name = kind.__name__
-        self.fields = frozenset(kind.__annotations__)
+        self.kind = kind
         self.json_schema = adapter.json_schema
         self.validate = adapter.validator.validate_python  # not the adapter's own, which first looks at its options
 

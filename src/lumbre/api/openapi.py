@@ -163,7 +163,7 @@ _ANTHROPIC_ERROR_SCHEMA = {
 
 
 def _inference(door: _Door, schemas: dict[str, Any]) -> dict[str, Any]:
-    name = door.shape.name
+    name = door.shape.kind.__name__
     # Doors have shapes of the same names, so each door's stand under its own.
     schema = door.shape.json_schema(ref_template=_REF.format(model=f"{name}.{{model}}"))
     schemas.update({f"{name}.{inner}": each for inner, each in schema.pop("$defs", {}).items()})

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lumbre.api.doors import beside
+from lumbre.api.doors import are_many, beside
 from lumbre.api.responses import Recalled, recall
 from lumbre.core.errors import CallerError, LumbreError
 from lumbre.gateway.hints import Hints
@@ -59,6 +59,7 @@ class ResponseCalls:
                 blame=telling.blame,
                 error_event=telling.error_event,
             ),
+            is_large=are_many(parts),
         )
 
 

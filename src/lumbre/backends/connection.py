@@ -17,6 +17,9 @@ _HEAD_LIMIT_BYTES = 64 * 1024
 _BUFFER_LIMIT_BYTES = 256 * 1024
 """Unread bytes at which the connection stops reading, so that a slow client slows its engine and not our memory."""
 
+_ONE_WRITE_BYTES = 64 * 1024
+"""A body up to here is copied behind its head, so that both leave in one packet."""
+
 _BODILESS = (204, 304)
 _CLOSE_ENOUGH_S = 0.001
 
@@ -65,10 +68,12 @@ class Connection(asyncio.Protocol):
             NoConnection: nothing was sent.
         """
         self._begin()
-        if self._outlet is None or self._lost:
-            raise NoConnection("the upstream closed its connection before anything was sent")
-        self._outlet.write(head)
-        if body:
+        if self._outlet is None or not self.stands:
+            raise _closed_before()
+        if len(body) <= _ONE_WRITE_BYTES:
+            self._outlet.write(head + body)
+        else:
+            self._outlet.write(head)
             self._outlet.write(body)
 
     async def wait_head(self, until: float) -> None:
@@ -208,7 +213,7 @@ class Connection(asyncio.Protocol):
         if self._until_close and exc is None:
             self.complete = True
         if self._outlet is not None and self._outlet.held:
-            self._fail(NoConnection("the upstream closed its connection before anything was sent"))
+            self._fail(_closed_before())
         else:
             self._fail(UpstreamCut("the upstream's connection was cut before its answer was whole"))
         self._on_lost(self)
@@ -265,6 +270,10 @@ class Connection(asyncio.Protocol):
         self.complete = True
         self._keep_alive = self._parser.should_keep_alive()  # it is true here only, and forgotten afterwards
         self._wake()
+
+
+def _closed_before() -> NoConnection:
+    return NoConnection("the upstream closed its connection before anything was sent")
 
 
 def _head_too_long() -> UpstreamError:

@@ -70,7 +70,7 @@ class Outbound:
         *,
         reuse: bool = True,
     ) -> Opening:
-        """Send a request; it is on its way when this returns, or when its connection stands.
+        """Send a request; it leaves at the end of this turn of the loop, or when its connection stands.
 
         Args:
             reuse: take a connection that is open, and keep this one open after; False for servers that cannot.

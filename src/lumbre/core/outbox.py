@@ -6,6 +6,7 @@ small write. Of writes that follow each other closely, most find the reader awak
 nothing to wait for.
 """
 
+from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
@@ -34,7 +35,7 @@ class Outbox:
     def __init__(self, soon: Callable[[Callable[[], None]], object], alone: Callable[[], bool]) -> None:
         self._soon = soon
         self.alone = alone
-        self._outlets: list[Outlet] = []
+        self._outlets: deque[Outlet] = deque()
 
     def add(self, outlet: "Outlet") -> None:
         """An outlet holds something."""
@@ -43,9 +44,12 @@ class Outbox:
         self._outlets.append(outlet)
 
     def _empty(self) -> None:
-        outlets, self._outlets = self._outlets, []
-        for outlet in outlets:
-            outlet.flush()
+        try:
+            for _ in range(len(self._outlets)):
+                self._outlets.popleft().flush()
+        finally:
+            if self._outlets:  # one has failed, or has made another write
+                self._soon(self._empty)
 
 
 class Outlet:
@@ -78,12 +82,10 @@ class Outlet:
 
     def flush(self) -> None:
         """Send what is held now; ask this before the transport is asked for anything that has to come after it."""
-        if not self._parts:
-            return
+        if not self._parts or self._sink.is_closing():
+            return  # what is held shows then that it was not sent
         parts, self._parts = self._parts, []
         size, self.held = self.held, 0
-        if self._sink.is_closing():
-            return
         if len(parts) == 1:
             self._sink.write(parts[0])
         elif size <= _HELD_BYTES:

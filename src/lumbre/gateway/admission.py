@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 
-@dataclass(slots=True)
+@dataclass(slots=True)  # not frozen: every request makes one
 class Admitted:
     """The request runs on this upstream and holds its slots until it leaves."""
 

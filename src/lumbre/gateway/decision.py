@@ -12,7 +12,7 @@ from lumbre.gateway.aliases import TIERS, Asked
 from lumbre.gateway.hints import MODEL_TIERS, Hints
 
 
-@dataclass(slots=True)
+@dataclass(slots=True)  # not frozen: every request makes one
 class Question:
     """What the decision has to know of a request.
 

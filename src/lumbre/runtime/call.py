@@ -43,7 +43,7 @@ class Call:
         body: the request as an engine of OpenAI's API takes it.
         headers: those that may go upstream.
         retelling: for a door of another API; None: the client speaks the engine's.
-        is_large: what grows with it is done beside the loop; the door says so.
+        is_large: the checks that grow with it are done beside the loop; the door says so.
     """
 
     decision: str

@@ -46,7 +46,7 @@ class _Lacking(Exception):
         self.refusal = refusal
 
 
-@dataclass(slots=True)
+@dataclass(slots=True)  # not frozen: every request makes one
 class _Plan:
     """What is known of a call before anybody is asked.
 

@@ -15,7 +15,7 @@ from lumbre.backends.upstream import Outbound
 from lumbre.core.errors import CapacityError, OperatorError
 from lumbre.core.ids import DecisionId, decision_id
 from lumbre.gateway.aliases import Aliases
-from lumbre.gateway.capability import Capability
+from lumbre.gateway.capability import UNKNOWN, Capability
 from lumbre.gateway.deadlines import Deadlines
 from lumbre.runtime.archive import Archive
 from lumbre.runtime.dispatch import Dispatcher, Embeddings
@@ -218,7 +218,7 @@ class Gateway:
         if given.backend == "off":
             return None
         if given.backend == "openai":
-            lanes = [_upstream_lane(each, each.model or given.model, Capability()) for each in given.upstreams]
+            lanes = [_upstream_lane(each, each.model or given.model, UNKNOWN) for each in given.upstreams]
             tier = self._made_tier(lanes, sources, strict_json=False)
             sources.probe(tier, given.upstreams)
             return tier

@@ -106,9 +106,11 @@ async def refusal(passage: Passage, exchange: Exchange) -> bytes:
         UpstreamError: it is cut, or longer than any error.
     """
     try:
-        return await exchange.read_whole(_REFUSAL_LIMIT_BYTES, passage.total_at)
+        body = await exchange.read_whole(_REFUSAL_LIMIT_BYTES, passage.total_at)
     except TimeoutError:
         raise expired("total", passage.limits) from None
+    exchange.close()  # it was in good order, whatever is made of it
+    return body
 
 
 async def relay_refusal(passage: Passage, exchange: Exchange, body: bytes | None = None) -> None:

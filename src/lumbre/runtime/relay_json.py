@@ -208,6 +208,7 @@ async def let_it_end(passage: Passage, exchange: Exchange) -> bytes:
     with contextlib.suppress(TimeoutError, UpstreamError):
         while chunk := await exchange.read(until):
             rest.append(chunk)
+    exchange.close()
     return b"".join(rest)
 
 

@@ -20,7 +20,7 @@ _UNCANCELLABLE_BYTES = 512
 """Of a conversation and its tools, put to an engine that works through a prompt without looking who listens."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True)  # not frozen: every request makes one
 class Speech:
     """What an engine is told.
 

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from lumbre.backends.fakes.rogue.wire import Request
+
 KEPT_BYTES = 4_000_000
 
 
@@ -24,6 +26,8 @@ class Record:
     headers: list[tuple[str, str]]
     body: bytes
     started_s: float
+    connection: int
+    """Which of the connections it came on, counted from 1."""
     sent_bytes: int = 0
     held: int = 0
     """Times it has come to a hold."""
@@ -61,10 +65,12 @@ class Book:
     def find(self, exchange_id: str) -> Record | None:
         return next((record for record in self.records if record.id == exchange_id), None)
 
-    def open(self, exchange_id: str, method: str, path: str, headers: list[tuple[str, str]], body: bytes) -> Record:
+    def open(self, exchange_id: str, request: Request, connection: int) -> Record:
         self._seen += 1
         name = exchange_id or f"n{self._seen}"
-        record = Record(self._seen, name, method, path, headers, body, time.monotonic())
+        record = Record(
+            self._seen, name, request.method, request.path, request.headers, request.body, time.monotonic(), connection
+        )
         self.records.append(record)
         self.most = max(self.most, self.running)
         self.change()

@@ -46,11 +46,14 @@ class Rogue:
         self.pages = Pages()
         self._models_status = 200
         self._tasks: set[asyncio.Task[None]] = set()
+        self._connections = 0
 
     def new_connection(self) -> Connection:
         return Connection(self._opened)
 
     def _opened(self, connection: Connection) -> None:
+        self._connections += 1
+        connection.number = self._connections
         task = asyncio.create_task(self._serve(connection))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -83,7 +86,7 @@ class Rogue:
         except WishError as error:
             await _send(connection, 400, write_error(400, str(error)))
             return True
-        record = self.book.open(ask.wish.id, request.method, request.path, request.headers, request.body)
+        record = self.book.open(ask.wish.id, request, connection.number)
         act = ACTS.get(ask.wish.do)
         try:
             if request.path not in GENERATION or act is None:

@@ -35,6 +35,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, on_open: Callable[["Connection"], None]) -> None:
         self.gone = asyncio.Event()
+        self.number = 0
         self._on_open = on_open
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray()
