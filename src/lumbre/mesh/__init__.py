@@ -1,0 +1,39 @@
+"""The mesh router: which nodes run a request's layers, in which order, and what becomes of that when one fails. Pure.
+
+telemetry   what a node says of itself
+weights     how much each part of the cost counts
+cost        what a stage, a hop and a prompt cost
+edges       the cheapest holder of each fragment
+shortest    the cheapest chain of whole fragments from each boundary
+snapshot    both for one moment's telemetry, asked by any number of requests
+failover    the route after a node has failed
+explanation, resilience, reach: why it is so, and what it hangs on
+"""
+
+from lumbre.mesh.errors import NoRouteAvailable, RoutingFailure, TelemetryError
+from lumbre.mesh.failover import Failover, failover
+from lumbre.mesh.resilience import Resilience, resilience
+from lumbre.mesh.route import Route, RoutingRequest, Stage
+from lumbre.mesh.routing import score_route
+from lumbre.mesh.snapshot import RouteSnapshot
+from lumbre.mesh.telemetry import NodeState, states_from
+from lumbre.mesh.weights import PROFILES, RouteWeights
+
+__all__ = [
+    "PROFILES",
+    "Failover",
+    "NoRouteAvailable",
+    "NodeState",
+    "Resilience",
+    "Route",
+    "RouteSnapshot",
+    "RouteWeights",
+    "RoutingFailure",
+    "RoutingRequest",
+    "Stage",
+    "TelemetryError",
+    "failover",
+    "resilience",
+    "score_route",
+    "states_from",
+]

@@ -1,0 +1,203 @@
+"""What becomes of a route when one of its nodes fails: the seed's section 6, step by step. Pure; the orchestrator acts.
+
+1. A node that takes no part changes nothing.
+2. The lost layers are the failed node's own, or those for which the map names it, inside the route's window.
+3. Each has its cheapest live holder. They take the failed node's place if that can be run fragment by fragment; if it
+   cannot, the whole window is solved again without the node.
+4. If that fails too, what is left runs a smaller model, or nothing does.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import attrgetter, itemgetter
+
+from lumbre.mesh.cost import hop_cost, stage_cost
+from lumbre.mesh.errors import NoRouteAvailable, RoutingFailure
+from lumbre.mesh.reach import leading_on
+from lumbre.mesh.route import Course, Route, Stage
+from lumbre.mesh.snapshot import RouteSnapshot
+from lumbre.mesh.telemetry import Fragment, NodeState
+from lumbre.mesh.weights import RouteWeights
+
+RedundancyMap = Mapping[int, Sequence[str]]
+"""By layer, the nodes that hold it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a failover ended as it did.
+
+    Attributes:
+        code: `not_in_route`, `replaced`, `rerouted` or `degraded`.
+    """
+
+    code: str
+    en: str
+    es: str
+
+
+NOT_IN_ROUTE = Reason("not_in_route", "it takes no part in the route", "no participa en la ruta")
+REPLACED = Reason("replaced", "others take over its layers in its place", "otros asumen sus capas en su lugar")
+REROUTED = Reason("rerouted", "the whole window was routed again without it", "se ha vuelto a trazar la ruta sin él")
+DEGRADED = Reason(
+    "degraded",
+    "its layers are lost; the survivors run the smaller model",
+    "se han perdido sus capas; los supervivientes ejecutan el modelo menor",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Failover:
+    """The route after a failure.
+
+    Attributes:
+        degraded: it does not cover the window and runs the smaller model.
+    """
+
+    route: Route
+    degraded: bool
+    reason: Reason
+
+
+def failover(
+    route: Route,
+    redundancy_map: RedundancyMap,
+    failed_node: str,
+    *,
+    states: Iterable[NodeState],
+    weights: RouteWeights,
+    fallback_model: str | None = None,
+) -> Failover:
+    """Answer the failure of a node.
+
+    Args:
+        states: every node as it is now; the failed one counts as dead whatever it says.
+        fallback_model: the smaller model that the survivors can run; None: there is none.
+
+    Raises:
+        RoutingFailure: nobody can take its place and there is no smaller model.
+        TelemetryError: two nodes have the same id.
+    """
+    if failed_node not in route.nodes:
+        return Failover(route, degraded=False, reason=NOT_IN_ROUTE)
+    given = tuple(states)
+    now = tuple(replace(each, alive=False) if each.node_id == failed_node else each for each in given)
+    snapshot = RouteSnapshot(now, weights, route.model, route.window)
+    stages = _substituted(route, redundancy_map, failed_node, snapshot)
+    if stages is not None:
+        return Failover(_route(route, stages, snapshot), degraded=False, reason=REPLACED)
+    try:
+        return Failover(snapshot.route(route.prompt_tokens), degraded=False, reason=REROUTED)
+    except NoRouteAvailable as error:
+        if fallback_model is None:
+            message = f"{failed_node!r} failed, and nobody can take its place: {error.message}"
+            raise RoutingFailure(message) from error
+    left = _route(route, _survivors(route, snapshot), snapshot, fallback_model)
+    return Failover(left, degraded=True, reason=DEGRADED)
+
+
+def _substituted(
+    route: Route, redundancy_map: RedundancyMap, failed_node: str, snapshot: RouteSnapshot
+) -> tuple[Stage, ...] | None:
+    """Step 3: the cheapest holder of each lost layer in the failed node's place; None if that cannot run."""
+    lost = _Lost(redundancy_map, failed_node, snapshot.states.get(failed_node))
+    parts: list[_Part] = []
+    for stage in route.stages:
+        if stage.node_id != failed_node:
+            parts.append((stage.node_id, stage.first, stage.last))
+            continue
+        for first, last in _cut(stage, redundancy_map, snapshot):
+            holders = _holders(first, redundancy_map, snapshot) if first in lost else []
+            if not holders:
+                return None
+            parts.append((min(holders)[1], first, last))
+    stages = []
+    for node_id, first, last in _collapsed(parts):
+        fragments = tiling(snapshot.holders.parts(snapshot.states.get(node_id)), first, last)
+        if fragments is None:
+            return None
+        stages.append(Stage(node_id, first, last, fragments))
+    return tuple(stages)
+
+
+_Part = tuple[str, int, int]
+"""A node, and the first and last layer that it is to run."""
+
+
+class _Lost:
+    """The layers that go with a node: its telemetry's, or where there is none those for which the map names it."""
+
+    def __init__(self, redundancy_map: RedundancyMap, failed_node: str, state: NodeState | None) -> None:
+        self._fragments = None if state is None else state.served_layers
+        self._map = redundancy_map
+        self._failed = failed_node
+
+    def __contains__(self, layer: int) -> bool:
+        if self._fragments is None:
+            return self._failed in self._map.get(layer, ())
+        return any(first <= layer <= last for first, last in self._fragments)
+
+
+def _cut(stage: Stage, redundancy_map: RedundancyMap, snapshot: RouteSnapshot) -> Iterator[Fragment]:
+    """A stage's layers in runs that have the same holders, so that nothing grows with the number of layers."""
+    cuts = {stage.first}
+    fragments = {part for state in snapshot.states.values() for part in state.served_layers}
+    cuts |= {layer for first, last in fragments for layer in (first, last + 1)}
+    cuts |= {layer for each in redundancy_map for layer in (each, each + 1)}
+    inside = sorted(layer for layer in cuts if stage.first <= layer <= stage.last)
+    for first, following in zip(inside, [*inside[1:], stage.last + 1], strict=True):
+        yield first, following - 1
+
+
+def _holders(layer: int, redundancy_map: RedundancyMap, snapshot: RouteSnapshot) -> list[tuple[int, str]]:
+    """Who can answer for a layer, with what a stage there costs: the map's, and every live node that serves it."""
+    named = set(redundancy_map.get(layer, ()))
+    found = []
+    for state in snapshot.states.values():
+        serves = any(first <= layer <= last for first, last in snapshot.holders.parts(state))
+        if serves or (state.alive and state.model in (None, snapshot.model) and state.node_id in named):
+            found.append((stage_cost(state, snapshot.weights), state.node_id))
+    return found
+
+
+def _collapsed(parts: Iterable[_Part]) -> Iterator[_Part]:
+    """The parts with neighbours of one node put together; a node that comes back later comes back."""
+    for node_id, group in groupby(parts, key=itemgetter(0)):
+        run = list(group)
+        yield node_id, run[0][1], run[-1][2]
+
+
+def tiling(fragments: Sequence[Fragment], first: int, last: int) -> tuple[Fragment, ...] | None:
+    """Whole fragments that are exactly these layers one after the other, the smallest first; None if there are none."""
+    leading = leading_on(fragments, (first, last))
+    tiles = []
+    while first in leading and first != last + 1:
+        end = min(end for begin, end in fragments if begin == first and end + 1 in leading)
+        tiles.append((first, end))
+        first = end + 1
+    return tuple(tiles) if first == last + 1 else None
+
+
+def _route(
+    route: Route, stages: tuple[Stage, ...], snapshot: RouteSnapshot, fallback_model: str | None = None
+) -> Route:
+    """A route of these stages, priced by the telemetry of now."""
+    cost = None
+    if stages:
+        cost = sum(stage_cost(snapshot.states[stage.node_id], snapshot.weights) for stage in stages)
+        cost += (len(stages) - 1) * hop_cost(snapshot.weights)
+    degraded = fallback_model is not None
+    model = route.model if fallback_model is None else fallback_model
+    return Route(Course(model, route.window, stages, cost, degraded=degraded, snapshot=snapshot), route.prompt_tokens)
+
+
+def _survivors(route: Route, snapshot: RouteSnapshot) -> tuple[Stage, ...]:
+    """The stages of nodes that live, in order; what lay on both sides of the lost one is put together."""
+    live = [each for each in route.stages if (state := snapshot.states.get(each.node_id)) is not None and state.alive]
+    stages = []
+    for node_id, group in groupby(live, key=attrgetter("node_id")):
+        run = list(group)
+        fragments = tuple(fragment for stage in run for fragment in stage.fragments)
+        stages.append(Stage(node_id, run[0].first, run[-1].last, fragments))
+    return tuple(stages)

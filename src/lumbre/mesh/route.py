@@ -1,0 +1,158 @@
+"""What a route is, and what is asked of the router. Only data, and its price."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from math import inf
+from typing import TYPE_CHECKING
+
+from lumbre.mesh.cost import MICRO, prefill_cost
+from lumbre.mesh.telemetry import MOST, Fragment
+
+if TYPE_CHECKING:
+    from lumbre.mesh.explanation import Explanation
+    from lumbre.mesh.snapshot import RouteSnapshot
+
+Window = tuple[int, int]
+"""The first and last layer that are wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoutingRequest:
+    """What a route is wanted for.
+
+    Attributes:
+        layer_range: the window; None: from the first to the last layer that a live node serves.
+        prompt_tokens: of the prompt, 0 or more. They move the cost of every route alike.
+
+    Raises:
+        ValueError: one is none.
+    """
+
+    layer_range: Window | None = None
+    prompt_tokens: int = 0
+
+    def __post_init__(self) -> None:
+        if self.layer_range is not None:
+            check_window(self.layer_range)
+        check_tokens(self.prompt_tokens)
+
+
+def check_window(window: object) -> None:
+    """Raises: ValueError: it is no window."""
+    if not isinstance(window, tuple) or len(window) != 2 or any(type(layer) is not int for layer in window):
+        raise ValueError(f"layer_range: a pair (first, last) of whole numbers, not {window!r}")
+    if not 0 <= window[0] <= window[1] <= MOST:
+        raise ValueError(f"layer_range: 0 <= first <= last <= 1e9, not {window!r}")
+
+
+def check_tokens(prompt_tokens: object) -> None:
+    """Raises: ValueError: it is no number of tokens."""
+    if type(prompt_tokens) is not int or not 0 <= prompt_tokens <= MOST:
+        raise ValueError(f"prompt_tokens: a whole number from 0 to 1e9, not {prompt_tokens!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One stretch of a route on one node.
+
+    Attributes:
+        fragments: what the node runs, one after the other; together they are `first` to `last`.
+    """
+
+    node_id: str
+    first: int
+    last: int
+    fragments: tuple[Fragment, ...]
+
+
+def stages_of(path: Iterable[tuple[str, Fragment]]) -> tuple[Stage, ...]:
+    """Put fragments with their nodes together to stages: a node that goes on is one."""
+    return tuple(_stages(path))
+
+
+def _stages(path: Iterable[tuple[str, Fragment]]) -> Iterator[Stage]:
+    node: str | None = None
+    run: list[Fragment] = []
+    for owner, fragment in path:
+        if owner != node:
+            if node is not None:
+                yield Stage(node, run[0][0], run[-1][1], tuple(run))
+            node, run = owner, []
+        run.append(fragment)
+    if node is not None:
+        yield Stage(node, run[0][0], run[-1][1], tuple(run))
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """A route before a prompt is known.
+
+    Attributes:
+        model: whose layers they are.
+        window: the layers that were wanted.
+        stages_cost: what the stages and hops cost, in millionths; None for a course without a stage.
+        degraded: it does not cover the window.
+    """
+
+    model: str
+    window: Window
+    stages: tuple[Stage, ...]
+    stages_cost: int | None
+    degraded: bool
+    snapshot: "RouteSnapshot" = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The ordered stages that cover the window, and what they cost with a prompt."""
+
+    course: Course
+    prompt_tokens: int = 0
+
+    @property
+    def model(self) -> str:
+        """Whose layers they are."""
+        return self.course.model
+
+    @property
+    def window(self) -> Window:
+        """The layers that were wanted."""
+        return self.course.window
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """In the order in which they run."""
+        return self.course.stages
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """One id a stage."""
+        return tuple(stage.node_id for stage in self.course.stages)
+
+    @property
+    def hops(self) -> int:
+        """Changes of node."""
+        return max(len(self.course.stages) - 1, 0)
+
+    @property
+    def degraded(self) -> bool:
+        """It does not cover the window, and must not be run as the model that was asked for."""
+        return self.course.degraded
+
+    @property
+    def micro(self) -> int | None:
+        """The cost in millionths of an equivalent millisecond; None for a route without a stage."""
+        course = self.course
+        if course.stages_cost is None:
+            return None
+        return course.stages_cost + prefill_cost(course.snapshot.weights, self.prompt_tokens)
+
+    @property
+    def cost(self) -> float:
+        """Equivalent milliseconds; infinite for a route without a stage."""
+        micro = self.micro
+        return inf if micro is None else micro / MICRO
+
+    def explain(self) -> "Explanation":
+        """Every term of the cost, stage by stage, and for each stage's node the best route without it."""
+        return self.course.snapshot.explain(self)
