@@ -1,55 +1,80 @@
-"""Which fragments a route may use, and on which node each is cheapest. Pure; `snapshot` keeps it, `shortest` reads it."""
+"""Which fragments a route may use, and on which node each is cheapest. Pure; `snapshot` keeps it, `shortest` reads it.
+
+A fragment behind which its node has none of its own is run by the cheapest of all nodes that hold it so, or by nobody.
+One that leads on to another of its node's is looked at for each node: what comes after is free there.
+
+What is compared is one integer, a *key*: the cost in millionths, and below it the number of stages, so that of two
+equal costs the one with fewer stages is less.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from lumbre.mesh.cost import stage_cost, stage_costs
 from lumbre.mesh.telemetry import Fragment, NodeState
 from lumbre.mesh.weights import RouteWeights
 
+STAGE_BITS = 32
+"""Of a key. More stages than layers there cannot be, and layers go up to 1e9."""
+
 Member = tuple[int, str]
-"""What a stage on a node costs, in millionths, and the node's id."""
+"""A stage's key on a node, and the node's id."""
 
 Edge = tuple[int, str, int]
 """The same, and the last layer of the fragment."""
 
+Rows = dict[int, list[Edge]]
+"""Edges by the first layer of their fragment."""
+
 Window = tuple[int, int]
+
+
+def stage_key(cost: int) -> int:
+    """The key of one stage."""
+    return (cost << STAGE_BITS) + 1
 
 
 class Holders:
     """Who holds each fragment, of the nodes that take part.
 
     Attributes:
-        single: nodes of which no fragment begins where another ends. Of those only the cheapest ever runs a fragment.
-        chained: the other nodes. What one costs depends on what it has just run.
+        last: by fragment, the nodes that have none of their own behind it.
+        leading: all other fragments.
+        following: those of both kinds that begin where another of their node's ends.
     """
 
     def __init__(self, states: Sequence[NodeState], weights: RouteWeights, model: str) -> None:
         self._weights = weights
         self._model = model
-        self.single: dict[Fragment, list[Member]] = {}
-        self.chained: dict[Fragment, list[Member]] = {}
+        self.last: dict[Fragment, list[Member]] = {}
+        self.leading: Rows = {}
+        self.following: Rows = {}
         taking_part = [state for state in states if state.alive and (state.model is None or state.model == model)]
-        single, chained = self.single, self.chained
+        holders = self.last
         for state, cost in zip(taking_part, stage_costs(taking_part, weights), strict=True):
-            member = cost, state.node_id
-            holders = chained if state.chains else single
-            for fragment in state.served_layers:
+            node = state.node_id
+            member = (cost << STAGE_BITS) + 1, node  # `stage_key`, without its call
+            last, leading, following = state.links
+            for fragment in last:
                 if fragment in holders:
                     holders[fragment].append(member)
                 else:
                     holders[fragment] = [member]
+            if following:
+                _append(self.leading, leading, member)
+                _append(self.following, following, member)
 
     def served(self) -> Window | None:
         """The first and the last layer that are held; None where nothing is."""
-        held = [holders for holders in (self.single, self.chained) if holders]
-        if not held:
+        if not self.last:  # whatever leads on leads to one of these
             return None
-        return min(map(min, held))[0], max(last for holders in held for _, last in holders)
+        first = min(self.last)[0]
+        return min(first, *self.leading) if self.leading else first, max([last for _, last in self.last])
 
     def fragments(self) -> list[Fragment]:
         """Every fragment that is held, each once."""
-        return sorted(self.single.keys() | self.chained.keys())
+        return sorted({*self.last, *((first, last) for first, row in self.leading.items() for _, _, last in row)})
 
     def parts(self, state: NodeState | None) -> tuple[Fragment, ...]:
         """The fragments with which a node takes part."""
@@ -60,87 +85,110 @@ class Holders:
     def replacing(self, known: NodeState | None, state: NodeState) -> "Holders":
         """The holders when a node says this instead of what was known of it."""
         holders = Holders((), self._weights, self._model)
-        holders.single, holders.chained = self.single.copy(), self.chained.copy()
-        out_of = holders.chained if known is not None and known.chains else holders.single
-        for fragment in self.parts(known):
-            _take_out(out_of, fragment, state.node_id)
-        member = stage_cost(state, self._weights), state.node_id
-        into = holders.chained if state.chains else holders.single
-        for fragment in self.parts(state):
-            into[fragment] = [*into.get(fragment, ()), member]
+        holders.last, holders.leading, holders.following = self.last.copy(), self.leading.copy(), self.following.copy()
+        rows = holders.leading, holders.following
+        if known is not None and self.parts(known):
+            for fragment in known.links.last:
+                _put(
+                    holders.last,
+                    fragment,
+                    [each for each in holders.last.get(fragment, ()) if each[1] != known.node_id],
+                )
+            for table, fragments in zip(rows, known.links[1:], strict=True):
+                for first in {first for first, _ in fragments}:
+                    _put(table, first, [edge for edge in table.get(first, ()) if edge[1] != known.node_id])
+        if self.parts(state):
+            member = stage_key(stage_cost(state, self._weights)), state.node_id
+            for fragment in state.links.last:
+                holders.last[fragment] = [*holders.last.get(fragment, ()), member]
+            for table, fragments in zip(rows, state.links[1:], strict=True):
+                for first, last in fragments:
+                    table[first] = [*table.get(first, ()), (*member, last)]
         return holders
-
-
-def _take_out(holders: dict[Fragment, list[Member]], fragment: Fragment, node_id: str) -> None:
-    left = [member for member in holders.get(fragment, ()) if member[1] != node_id]
-    if left:
-        holders[fragment] = left
-    else:
-        holders.pop(fragment, None)
 
 
 @dataclass(slots=True)
 class Edges:
-    """The fragments inside a window, by their first layer.
+    """The fragments inside a window.
 
     Attributes:
-        rows: of single nodes, the best for each last layer.
-        chains: of chained nodes, all.
+        last: of each fragment that does not lead on to one of its node's, the best node.
+        leading: of the others, each node.
+        following: the fragments into which a node may go on from one of its own.
     """
 
-    rows: dict[int, list[Edge]] = field(default_factory=dict)
-    chains: dict[int, list[Edge]] = field(default_factory=dict)
+    window: Window
+    last: Rows = field(default_factory=dict)
+    leading: Rows = field(default_factory=dict)
+    following: Rows = field(default_factory=dict)
     _before: dict[int, set[int]] | None = None
 
     def boundaries(self) -> list[int]:
         """Where fragments begin, the last first."""
-        return sorted(self.rows.keys() | self.chains.keys() if self.chains else self.rows, reverse=True)
+        return sorted(self.last.keys() | self.leading.keys() if self.leading else self.last, reverse=True)
 
     def before(self) -> Mapping[int, set[int]]:
-        """By boundary, where the fragments begin that end just before it."""
+        """By boundary, where the fragments begin that end just before it; perhaps some that did once."""
         if self._before is None:
             self._before = {}
-            for rows in (self.rows, self.chains):
-                for first, row in rows.items():
+            for table in (self.last, self.leading):
+                for first, row in table.items():
                     for _, _, last in row:
                         self._before.setdefault(last + 1, set()).add(first)
         return self._before
 
     def with_holders(self, holders: Holders, touched: Iterable[Fragment]) -> "Edges":
         """The edges when the holders of some fragments inside the window are these."""
-        edges = Edges(self.rows.copy(), self.chains.copy(), self._before)
+        before = dict(self.before())
+        edges = Edges(self.window, self.last.copy(), self.leading.copy(), self.following.copy(), before)
         for fragment in touched:
             first, last = fragment
-            single, chained = holders.single.get(fragment, ()), holders.chained.get(fragment, ())
-            best = [(*min(single), last)] if single else []
-            _put(edges.rows, first, [edge for edge in edges.rows.get(first, ()) if edge[2] != last] + best)
-            others = [edge for edge in edges.chains.get(first, ()) if edge[2] != last]
-            _put(edges.chains, first, [*others, *((cost, node, last) for cost, node in chained)])
-            if edges._before is not None and (single or chained) and first not in edges._before.get(last + 1, ()):
-                edges._before = {**edges._before, last + 1: {first, *edges._before.get(last + 1, ())}}
+            row = [edge for edge in edges.last.get(first, ()) if edge[2] != last]
+            if members := holders.last.get(fragment):
+                row.append((*min(members), last))
+            _put(edges.last, first, row)
+            for table, held in ((edges.leading, holders.leading), (edges.following, holders.following)):
+                _put(table, first, [edge for edge in held.get(first, ()) if edge[2] <= self.window[1]])
+            if first not in before.get(last + 1, ()):
+                before[last + 1] = {first, *before.get(last + 1, ())}
         return edges
-
-
-def _put(rows: dict[int, list[Edge]], first: int, row: list[Edge]) -> None:
-    if row:
-        rows[first] = row
-    else:
-        rows.pop(first, None)
 
 
 def edges_of(holders: Holders, window: Window) -> Edges:
     """The edges inside a window; a fragment that reaches past it is none."""
     low, high = window
-    edges = Edges()
-    rows = edges.rows
-    for (first, last), members in holders.single.items():
+    edges = Edges(window)
+    rows = edges.last
+    for (first, last), members in holders.last.items():
         if low <= first and last <= high:
-            cost, node = members[0] if len(members) == 1 else min(members)
+            key, node = members[0] if len(members) == 1 else min(members)
             if first in rows:
-                rows[first].append((cost, node, last))
+                rows[first].append((key, node, last))
             else:
-                rows[first] = [(cost, node, last)]
-    for (first, last), members in holders.chained.items():
-        if low <= first and last <= high:
-            edges.chains.setdefault(first, []).extend((cost, node, last) for cost, node in members)
+                rows[first] = [(key, node, last)]
+    if holders.leading:
+        edges.leading, edges.following = _inside(holders.leading, window), _inside(holders.following, window)
     return edges
+
+
+def _inside(rows: Rows, window: Window) -> Rows:
+    low, high = window
+    inside = {first: [edge for edge in row if edge[2] <= high] for first, row in rows.items() if first >= low}
+    return {first: row for first, row in inside.items() if row}
+
+
+def _append(rows: Rows, fragments: Iterable[Fragment], member: Member) -> None:
+    key, node = member
+    for first, last in fragments:
+        if first in rows:
+            rows[first].append((key, node, last))
+        else:
+            rows[first] = [(key, node, last)]
+
+
+def _put(table: dict[Any, Any], place: object, row: list[Any]) -> None:
+    """Set a row, and keep none that is empty."""
+    if row:
+        table[place] = row
+    else:
+        table.pop(place, None)

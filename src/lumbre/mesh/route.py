@@ -1,9 +1,8 @@
 """What a route is, and what is asked of the router. Only data, and its price."""
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lumbre.mesh.cost import MICRO, prefill_cost
 from lumbre.mesh.telemetry import MOST, Fragment
@@ -51,8 +50,7 @@ def check_tokens(prompt_tokens: object) -> None:
         raise ValueError(f"prompt_tokens: a whole number from 0 to 1e9, not {prompt_tokens!r}")
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(NamedTuple):
     """One stretch of a route on one node.
 
     Attributes:
@@ -63,24 +61,6 @@ class Stage:
     first: int
     last: int
     fragments: tuple[Fragment, ...]
-
-
-def stages_of(path: Iterable[tuple[str, Fragment]]) -> tuple[Stage, ...]:
-    """Put fragments with their nodes together to stages: a node that goes on is one."""
-    return tuple(_stages(path))
-
-
-def _stages(path: Iterable[tuple[str, Fragment]]) -> Iterator[Stage]:
-    node: str | None = None
-    run: list[Fragment] = []
-    for owner, fragment in path:
-        if owner != node:
-            if node is not None:
-                yield Stage(node, run[0][0], run[-1][1], tuple(run))
-            node, run = owner, []
-        run.append(fragment)
-    if node is not None:
-        yield Stage(node, run[0][0], run[-1][1], tuple(run))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +130,10 @@ class Route:
     @property
     def cost(self) -> float:
         """Equivalent milliseconds; infinite for a route without a stage."""
-        micro = self.micro
-        return inf if micro is None else micro / MICRO
+        course = self.course
+        if course.stages_cost is None:
+            return inf
+        return (course.stages_cost + prefill_cost(course.snapshot.weights, self.prompt_tokens)) / MICRO
 
     def explain(self) -> "Explanation":
         """Every term of the cost, stage by stage, and for each stage's node the best route without it."""

@@ -13,7 +13,7 @@ from lumbre.mesh.edges import Edges, Holders, edges_of
 from lumbre.mesh.errors import NoRouteAvailable, TelemetryError
 from lumbre.mesh.explanation import Explanation, explanation
 from lumbre.mesh.reach import missing_layers, reachable
-from lumbre.mesh.route import Course, Route, Window, check_tokens, check_window, stages_of
+from lumbre.mesh.route import Course, Route, Window, check_tokens, check_window
 from lumbre.mesh.shortest import Solution, solve, solve_again
 from lumbre.mesh.telemetry import NodeState, first_twice
 from lumbre.mesh.weights import RouteWeights
@@ -54,8 +54,8 @@ class RouteSnapshot:
         self.window = layer_range or self.holders.served()
         self._layer_range = layer_range
         self._course: Course | None = None
-        self._edges = Edges() if self.window is None else edges_of(self.holders, self.window)
-        self._solution = solve(self._edges, 0 if self.window is None else self.window[1] + 1, hop_cost(weights))
+        self._edges = edges_of(self.holders, self.window or (0, 0))
+        self._solution = solve(self._edges, hop_cost(weights))
 
     def route(self, prompt_tokens: int = 0) -> Route:
         """The best route for a prompt.
@@ -101,8 +101,7 @@ class RouteSnapshot:
         if self.window is None or self.window[0] not in self._solution.choice:
             raise self._no_route()
         first = self.window[0]
-        stages = stages_of(self._solution.path(first))
-        cost = self._solution.tail[first] - self._solution.hop
+        stages, cost = self._solution.stages(first), self._solution.cost(first)
         self._course = Course(self.model, self.window, stages, cost, degraded=False, snapshot=self)
         return self._course
 

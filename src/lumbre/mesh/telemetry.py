@@ -6,7 +6,7 @@ What stands here is the seed's section 7. The cost reads these numbers without l
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 from lumbre.core.quoting import quoted
 from lumbre.mesh.errors import TelemetryError
@@ -22,6 +22,31 @@ _KNOWN = frozenset({"node_id", *_NUMBERS, "served_layers", "alive", "model"})
 _ID_CHARS = 200
 
 
+class Links(NamedTuple):
+    """How a node's fragments follow each other.
+
+    Attributes:
+        last: those behind which none of its own begins.
+        leading: the others.
+        following: those that begin where one of its own ends; they are among the `last` or the `leading` too.
+    """
+
+    last: tuple[Fragment, ...]
+    leading: tuple[Fragment, ...]
+    following: tuple[Fragment, ...]
+
+
+def _links(fragments: tuple[Fragment, ...]) -> Links:
+    if len(fragments) < 2:
+        return Links(fragments, (), ())
+    begin, end = {first for first, _ in fragments}, {last + 1 for _, last in fragments}
+    return Links(
+        tuple(each for each in fragments if each[1] + 1 not in begin),
+        tuple(each for each in fragments if each[1] + 1 in begin),
+        tuple(each for each in fragments if each[0] in end),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class NodeState:
     """One node at one moment.
@@ -35,6 +60,7 @@ class NodeState:
         alive: dead nodes take no part.
         model: the one whose layers it holds; None: any.
         diagnostics: whatever else it said, for display; no part of the cost.
+        links: how its fragments follow each other; made of `served_layers`.
 
     Raises:
         TelemetryError: a value is none; names the field.
@@ -48,8 +74,7 @@ class NodeState:
     alive: bool = True
     model: str | None = None
     diagnostics: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    chains: bool = field(init=False, compare=False, repr=False)
-    """Whether one of its fragments begins where another of them ends."""
+    links: "Links" = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if type(self.node_id) is not str or not 0 < len(self.node_id) <= _ID_CHARS:
@@ -64,9 +89,7 @@ class NodeState:
             raise TelemetryError("alive", f"true or false, not {quoted(self.alive)}")
         if self.model is not None and type(self.model) is not str:
             raise TelemetryError("model", f"a text, or null for any, not {quoted(self.model)}")
-        layers = self.served_layers
-        chains = len(layers) > 1 and not {first for first, _ in layers}.isdisjoint({last + 1 for _, last in layers})
-        object.__setattr__(self, "chains", chains)
+        object.__setattr__(self, "links", _links(self.served_layers))
 
     @classmethod
     def from_dict(cls, said: object) -> "NodeState":
