@@ -51,16 +51,26 @@ def check_tokens(prompt_tokens: object) -> None:
 
 
 class Stage(NamedTuple):
-    """One stretch of a route on one node.
+    """One stretch of a route on one node. A tuple, because the router makes them for every decision.
 
     Attributes:
-        fragments: what the node runs, one after the other; together they are `first` to `last`.
+        fragments: what the node runs, one after the other; together they are `first` to `last`. Two stages are equal
+            whatever these are.
     """
 
     node_id: str
     first: int
     last: int
-    fragments: tuple[Fragment, ...]
+    fragments: tuple[Fragment, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        return self[:3] == other[:3] if isinstance(other, Stage) else NotImplemented
+
+    def __ne__(self, other: object) -> bool:
+        return self[:3] != other[:3] if isinstance(other, Stage) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self[:3])
 
 
 @dataclass(frozen=True, slots=True)
