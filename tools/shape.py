@@ -18,7 +18,7 @@ FUNCTION_LINES = 60
 PARAMETERS = 8
 
 FOLDERS = ("src", "tests", "tools")
-PURE_ROOMS = ("core", "wire", "gateway")
+PURE_ROOMS = ("core", "wire", "gateway", "mesh")
 READS_ENVIRONMENT = PurePosixPath("src/lumbre/runtime/settings.py")
 MODULE_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "base", "misc"}
 WORDS = {"shard": "fragment", "toggle": "switch", "gate": "switch"}

@@ -10,7 +10,8 @@ failover    the route after a node has failed
 explanation, resilience, reach: why it is so, and what it hangs on
 """
 
-from lumbre.mesh.errors import NoRouteAvailable, RoutingFailure, TelemetryError
+from lumbre.mesh.cost import route_cost, stage_cost
+from lumbre.mesh.errors import InvalidTelemetry, NoRouteAvailable, RoutingFailure
 from lumbre.mesh.failover import Failover, failover
 from lumbre.mesh.resilience import Resilience, resilience
 from lumbre.mesh.route import Route, RoutingRequest, Stage
@@ -22,6 +23,7 @@ from lumbre.mesh.weights import PROFILES, RouteWeights
 __all__ = [
     "PROFILES",
     "Failover",
+    "InvalidTelemetry",
     "NoRouteAvailable",
     "NodeState",
     "Resilience",
@@ -31,9 +33,10 @@ __all__ = [
     "RoutingFailure",
     "RoutingRequest",
     "Stage",
-    "TelemetryError",
     "failover",
     "resilience",
+    "route_cost",
     "score_route",
+    "stage_cost",
     "states_from",
 ]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lumbre.mesh.cost import stage_cost, stage_costs
+from lumbre.mesh.cost import stage_micro, stage_micros
 from lumbre.mesh.telemetry import Fragment, NodeState
 from lumbre.mesh.weights import RouteWeights
 
@@ -19,10 +19,10 @@ STAGE_BITS = 32
 """Of a key. More stages than layers there cannot be, and layers go up to 1e9."""
 
 Member = tuple[int, str]
-"""A stage's key on a node, and the node's id."""
+"""What a stage on a node costs, in millionths, and the node's id."""
 
 Edge = tuple[int, str, int]
-"""The same, and the last layer of the fragment."""
+"""A stage's key on a node, the node's id, and the last layer of the fragment."""
 
 Rows = dict[int, list[Edge]]
 """Edges by the first layer of their fragment."""
@@ -52,9 +52,8 @@ class Holders:
         self.following: Rows = {}
         taking_part = [state for state in states if state.alive and (state.model is None or state.model == model)]
         holders = self.last
-        for state, cost in zip(taking_part, stage_costs(taking_part, weights), strict=True):
-            node = state.node_id
-            member = (cost << STAGE_BITS) + 1, node  # `stage_key`, without its call
+        for state, cost in zip(taking_part, stage_micros(taking_part, weights), strict=True):
+            member = cost, state.node_id
             last, leading, following = state.links
             for fragment in last:
                 if fragment in holders:
@@ -98,12 +97,13 @@ class Holders:
                 for first in {first for first, _ in fragments}:
                     _put(table, first, [edge for edge in table.get(first, ()) if edge[1] != known.node_id])
         if self.parts(state):
-            member = stage_key(stage_cost(state, self._weights)), state.node_id
+            cost = stage_micro(state, self._weights)
+            member, key = (cost, state.node_id), stage_key(cost)
             for fragment in state.links.last:
                 holders.last[fragment] = [*holders.last.get(fragment, ()), member]
             for table, fragments in zip(rows, state.links[1:], strict=True):
                 for first, last in fragments:
-                    table[first] = [*table.get(first, ()), (*member, last)]
+                    table[first] = [*table.get(first, ()), (key, state.node_id, last)]
         return holders
 
 
@@ -145,7 +145,8 @@ class Edges:
             first, last = fragment
             row = [edge for edge in edges.last.get(first, ()) if edge[2] != last]
             if members := holders.last.get(fragment):
-                row.append((*min(members), last))
+                cost, node = min(members)
+                row.append((stage_key(cost), node, last))
             _put(edges.last, first, row)
             for table, held in ((edges.leading, holders.leading), (edges.following, holders.following)):
                 _put(table, first, [edge for edge in held.get(first, ()) if edge[2] <= self.window[1]])
@@ -161,11 +162,12 @@ def edges_of(holders: Holders, window: Window) -> Edges:
     rows = edges.last
     for (first, last), members in holders.last.items():
         if low <= first and last <= high:
-            key, node = members[0] if len(members) == 1 else min(members)
+            cost, node = members[0] if len(members) == 1 else min(members)
+            edge = (cost << STAGE_BITS) + 1, node, last  # `stage_key`, without its call
             if first in rows:
-                rows[first].append((key, node, last))
+                rows[first].append(edge)
             else:
-                rows[first] = [(key, node, last)]
+                rows[first] = [edge]
     if holders.leading:
         edges.leading, edges.following = _inside(holders.leading, window), _inside(holders.following, window)
     return edges
@@ -178,7 +180,8 @@ def _inside(rows: Rows, window: Window) -> Rows:
 
 
 def _append(rows: Rows, fragments: Iterable[Fragment], member: Member) -> None:
-    key, node = member
+    cost, node = member
+    key = stage_key(cost)
     for first, last in fragments:
         if first in rows:
             rows[first].append((key, node, last))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import isinf
 from typing import Any
 
-from lumbre.mesh.cost import MICRO, hop_cost, prefill_cost, stage_cost, stage_terms
+from lumbre.mesh.cost import hop_micro, in_ms, prefill_micro, stage_cost, stage_terms
 from lumbre.mesh.route import Route, Stage
 from lumbre.mesh.telemetry import NodeState
 
@@ -99,10 +99,10 @@ def explanation(
     route: Route, states: Mapping[str, NodeState], without: Mapping[str, Route | None], digest: str
 ) -> Explanation:
     """Put the terms of a route together."""
-    weights = route.course.snapshot.weights
+    weights = route.course.weights
     stages = []
     for stage in route.stages:
         state = states[stage.node_id]
-        stages.append(StageTerms(stage, *stage_terms(state, weights), stage_cost(state, weights) / MICRO))
-    hops, prefill = route.hops * hop_cost(weights), prefill_cost(weights, route.prompt_tokens)
-    return Explanation(route, tuple(stages), hops / MICRO, prefill / MICRO, without, digest)
+        stages.append(StageTerms(stage, *stage_terms(state, weights), stage_cost(state, weights)))
+    hops, prefill = route.hops * hop_micro(weights), prefill_micro(weights, route.prompt_tokens)
+    return Explanation(route, tuple(stages), in_ms(hops), in_ms(prefill), without, digest)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter, itemgetter
 
-from lumbre.mesh.cost import hop_cost, stage_cost
+from lumbre.mesh.cost import hop_micro, stage_micro
 from lumbre.mesh.errors import NoRouteAvailable, RoutingFailure
 from lumbre.mesh.reach import leading_on
 from lumbre.mesh.route import Course, Route, Stage
@@ -77,24 +77,41 @@ def failover(
 
     Raises:
         RoutingFailure: nobody can take its place and there is no smaller model.
-        TelemetryError: two nodes have the same id.
+        InvalidTelemetry: two nodes have the same id.
     """
     if failed_node not in route.nodes:
-        return Failover(route, degraded=False, reason=NOT_IN_ROUTE)
+        return Failover(route, degraded=route.degraded, reason=NOT_IN_ROUTE)
     given = tuple(states)
     now = tuple(replace(each, alive=False) if each.node_id == failed_node else each for each in given)
     snapshot = RouteSnapshot(now, weights, route.model, route.window)
-    stages = _substituted(route, redundancy_map, failed_node, snapshot)
+    stages = None if route.degraded else _substituted(route, redundancy_map, failed_node, snapshot)
     if stages is not None:
         return Failover(_route(route, stages, snapshot), degraded=False, reason=REPLACED)
     try:
-        return Failover(snapshot.route(route.prompt_tokens), degraded=False, reason=REROUTED)
+        if not route.degraded:  # such a one runs another model, whose layers these are not
+            return Failover(snapshot.route(route.prompt_tokens), degraded=False, reason=REROUTED)
+        why: NoRouteAvailable | None = None
     except NoRouteAvailable as error:
-        if fallback_model is None:
-            message = f"{failed_node!r} failed, and nobody can take its place: {error.message}"
-            raise RoutingFailure(message) from error
+        why = error
+    if fallback_model is None:
+        raise _failure(route, redundancy_map, failed_node, snapshot, why) from why
     left = _route(route, _survivors(route, snapshot), snapshot, fallback_model)
     return Failover(left, degraded=True, reason=DEGRADED)
+
+
+def _failure(
+    route: Route, redundancy_map: RedundancyMap, failed_node: str, snapshot: RouteSnapshot, why: NoRouteAvailable | None
+) -> RoutingFailure:
+    lost = _Lost(redundancy_map, failed_node, snapshot.states.get(failed_node))
+    whole = Stage(failed_node, *route.window)
+    missing = [
+        run
+        for run in _cut(whole, redundancy_map, snapshot)
+        if run[0] in lost and not _holders(run[0], redundancy_map, snapshot)
+    ]
+    told = "the route was a degraded one already" if why is None else why.message
+    message = f"{failed_node!r} failed, and nobody can take its place: {told}"
+    return RoutingFailure(message, gaps=missing)
 
 
 def _substituted(
@@ -157,7 +174,7 @@ def _holders(layer: int, redundancy_map: RedundancyMap, snapshot: RouteSnapshot)
     for state in snapshot.states.values():
         serves = any(first <= layer <= last for first, last in snapshot.holders.parts(state))
         if serves or (state.alive and state.model in (None, snapshot.model) and state.node_id in named):
-            found.append((stage_cost(state, snapshot.weights), state.node_id))
+            found.append((stage_micro(state, snapshot.weights), state.node_id))
     return found
 
 
@@ -185,11 +202,12 @@ def _route(
     """A route of these stages, priced by the telemetry of now."""
     cost = None
     if stages:
-        cost = sum(stage_cost(snapshot.states[stage.node_id], snapshot.weights) for stage in stages)
-        cost += (len(stages) - 1) * hop_cost(snapshot.weights)
+        cost = sum(stage_micro(snapshot.states[stage.node_id], snapshot.weights) for stage in stages)
+        cost += (len(stages) - 1) * hop_micro(snapshot.weights)
     degraded = fallback_model is not None
     model = route.model if fallback_model is None else fallback_model
-    return Route(Course(model, route.window, stages, cost, degraded=degraded, snapshot=snapshot), route.prompt_tokens)
+    course = Course(model, route.window, stages, cost, degraded=degraded, weights=snapshot.weights)
+    return Route(course, snapshot, route.prompt_tokens)
 
 
 def _survivors(route: Route, snapshot: RouteSnapshot) -> tuple[Stage, ...]:

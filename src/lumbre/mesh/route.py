@@ -4,8 +4,10 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from lumbre.mesh.cost import MICRO, prefill_cost
+from lumbre.core.quoting import quoted
+from lumbre.mesh.cost import MICRO, prefill_micro
 from lumbre.mesh.telemetry import MOST, Fragment
+from lumbre.mesh.weights import RouteWeights
 
 if TYPE_CHECKING:
     from lumbre.mesh.explanation import Explanation
@@ -39,23 +41,23 @@ class RoutingRequest:
 def check_window(window: object) -> None:
     """Raises: ValueError: it is no window."""
     if not isinstance(window, tuple) or len(window) != 2 or any(type(layer) is not int for layer in window):
-        raise ValueError(f"layer_range: a pair (first, last) of whole numbers, not {window!r}")
+        raise ValueError(f"layer_range: a pair (first, last) of whole numbers, not {quoted(window)}")
     if not 0 <= window[0] <= window[1] <= MOST:
-        raise ValueError(f"layer_range: 0 <= first <= last <= 1e9, not {window!r}")
+        raise ValueError(f"layer_range: 0 <= first <= last <= 1e9, not {quoted(window)}")
 
 
 def check_tokens(prompt_tokens: object) -> None:
     """Raises: ValueError: it is no number of tokens."""
     if type(prompt_tokens) is not int or not 0 <= prompt_tokens <= MOST:
-        raise ValueError(f"prompt_tokens: a whole number from 0 to 1e9, not {prompt_tokens!r}")
+        raise ValueError(f"prompt_tokens: a whole number from 0 to 1e9, not {quoted(prompt_tokens)}")
 
 
 class Stage(NamedTuple):
     """One stretch of a route on one node. A tuple, because the router makes them for every decision.
 
     Attributes:
-        fragments: what the node runs, one after the other; together they are `first` to `last`. Two stages are equal
-            whatever these are.
+        fragments: what the node runs, one after the other; together they are `first` to `last`, but in a
+            degraded route, where a lost node's may be missing between them. Two stages are equal whatever these are.
     """
 
     node_id: str
@@ -73,15 +75,15 @@ class Stage(NamedTuple):
         return hash(self[:3])
 
 
-@dataclass(frozen=True, slots=True)
-class Course:
-    """A route before a prompt is known.
+class Course(NamedTuple):
+    """A route before a prompt is known. A tuple, because the router makes one for every decision.
 
     Attributes:
         model: whose layers they are.
         window: the layers that were wanted.
         stages_cost: what the stages and hops cost, in millionths; None for a course without a stage.
         degraded: it does not cover the window.
+        weights: those it was priced with.
     """
 
     model: str
@@ -89,14 +91,19 @@ class Course:
     stages: tuple[Stage, ...]
     stages_cost: int | None
     degraded: bool
-    snapshot: "RouteSnapshot" = field(compare=False, repr=False)
+    weights: RouteWeights
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)  # not frozen, which costs half as much again: every request is served one
 class Route:
-    """The ordered stages that cover the window, and what they cost with a prompt."""
+    """The ordered stages that cover the window, and what they cost with a prompt.
+
+    Attributes:
+        snapshot: the telemetry that it rests on.
+    """
 
     course: Course
+    snapshot: "RouteSnapshot" = field(compare=False, repr=False)
     prompt_tokens: int = 0
 
     @property
@@ -135,7 +142,7 @@ class Route:
         course = self.course
         if course.stages_cost is None:
             return None
-        return course.stages_cost + prefill_cost(course.snapshot.weights, self.prompt_tokens)
+        return course.stages_cost + prefill_micro(course.weights, self.prompt_tokens)
 
     @property
     def cost(self) -> float:
@@ -143,8 +150,12 @@ class Route:
         course = self.course
         if course.stages_cost is None:
             return inf
-        return (course.stages_cost + prefill_cost(course.snapshot.weights, self.prompt_tokens)) / MICRO
+        micro = course.stages_cost + prefill_micro(course.weights, self.prompt_tokens)
+        try:
+            return micro / MICRO
+        except OverflowError:  # no float holds it
+            return inf
 
     def explain(self) -> "Explanation":
         """Every term of the cost, stage by stage, and for each stage's node the best route without it."""
-        return self.course.snapshot.explain(self)
+        return self.snapshot.explain(self)

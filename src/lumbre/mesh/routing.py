@@ -19,6 +19,6 @@ def score_route(request: RoutingRequest, states: Iterable[NodeState], weights: R
 
     Raises:
         NoRouteAvailable: no chain of whole fragments of live nodes covers the window.
-        TelemetryError: two nodes have the same id.
+        InvalidTelemetry: two nodes have the same id.
     """
     return RouteSnapshot(states, weights, model, request.layer_range).route(request.prompt_tokens)

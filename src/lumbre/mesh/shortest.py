@@ -10,6 +10,7 @@ two are one key (`edges`).
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 
 from lumbre.mesh.edges import STAGE_BITS, Edges
 from lumbre.mesh.route import Stage
@@ -91,16 +92,20 @@ def solve_again(known: Solution, old: Edges, new: Edges, touched: Iterable[int])
     """
     solution = Solution(known.end, known.hop, known.tail.copy(), known.choice.copy(), known.stay.copy())
     before = new.before()
-    due, changed = set(touched), set[int]()
+    waiting, changed = set(touched), set[int]()
+    due = [-boundary for boundary in waiting]
+    heapify(due)
     while due:
-        boundary = max(due)
-        due.discard(boundary)
+        boundary = -heappop(due)
         for table in (solution.tail, solution.choice, solution.stay):
             table.pop(boundary, None)
         _settle(solution, new, (boundary,))
         if _differs(known, solution, boundary, changed):
             changed.add(boundary)
-            due |= before.get(boundary, set())
+            for earlier in before.get(boundary, ()):
+                if earlier not in waiting:
+                    waiting.add(earlier)
+                    heappush(due, -earlier)
     return solution
 
 

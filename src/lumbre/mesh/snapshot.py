@@ -8,17 +8,19 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import astuple, replace
 
-from lumbre.mesh.cost import hop_cost
+from lumbre.mesh.cost import hop_micro
 from lumbre.mesh.edges import Edges, Holders, edges_of
-from lumbre.mesh.errors import NoRouteAvailable, TelemetryError
+from lumbre.mesh.errors import InvalidTelemetry, NoRouteAvailable
 from lumbre.mesh.explanation import Explanation, explanation
-from lumbre.mesh.reach import missing_layers, reachable
+from lumbre.mesh.reach import dead_ends, layers, missing_layers
 from lumbre.mesh.route import Course, Route, Window, check_tokens, check_window
 from lumbre.mesh.shortest import Solution, solve, solve_again
-from lumbre.mesh.telemetry import NodeState, first_twice
+from lumbre.mesh.telemetry import MOST, NodeState, first_twice
 from lumbre.mesh.weights import RouteWeights
 
 _DIGEST_CHARS = 16
+_NAMED = 8
+"""Boundaries that a message names."""
 
 
 class RouteSnapshot:
@@ -34,7 +36,7 @@ class RouteSnapshot:
         window: the layers that are wanted; None where that is left open and nothing is served.
 
     Raises:
-        TelemetryError: two nodes have the same id.
+        InvalidTelemetry: two nodes have the same id.
         ValueError: the window is none.
     """
 
@@ -47,7 +49,7 @@ class RouteSnapshot:
         self.states = {state.node_id: state for state in given}
         if len(self.states) != len(given):
             twice = first_twice(given) or 0
-            raise TelemetryError(f"[{twice}].node_id", f"{given[twice].node_id!r} is there already")
+            raise InvalidTelemetry(f"[{twice}].node_id", f"{given[twice].node_id!r} is there already")
         self.weights = weights
         self.model = model
         self.holders = Holders(given, weights, model)
@@ -55,7 +57,7 @@ class RouteSnapshot:
         self._layer_range = layer_range
         self._course: Course | None = None
         self._edges = edges_of(self.holders, self.window or (0, 0))
-        self._solution = solve(self._edges, hop_cost(weights))
+        self._solution = solve(self._edges, hop_micro(weights))
 
     def route(self, prompt_tokens: int = 0) -> Route:
         """The best route for a prompt.
@@ -67,8 +69,9 @@ class RouteSnapshot:
             NoRouteAvailable: no chain of whole fragments covers the window.
             ValueError: that is no number of tokens.
         """
-        check_tokens(prompt_tokens)
-        return Route(self._course or self._best(), prompt_tokens)
+        if type(prompt_tokens) is not int or not 0 <= prompt_tokens <= MOST:
+            check_tokens(prompt_tokens)  # says what is wrong
+        return Route(self._course or self._best(), self, prompt_tokens)
 
     def with_node(self, state: NodeState) -> "RouteSnapshot":
         """The snapshot in which a node says this, be it new or known."""
@@ -92,8 +95,8 @@ class RouteSnapshot:
         """Names this telemetry: equal for equal nodes, weights, model and window, in whatever order they came."""
         told = []
         for _, each in sorted(self.states.items()):
-            numbers = map(float, (each.latency_ms, each.current_load, each.capacity_score))
-            told.append((each.node_id, *numbers, each.served_layers, each.alive, each.model))
+            numbers = [float(number) + 0.0 for number in (each.latency_ms, each.current_load, each.capacity_score)]
+            told.append((each.node_id, *numbers, sorted(set(each.served_layers)), each.alive, each.model))
         whole = repr((told, tuple(map(float, astuple(self.weights))), self.model, self.window))
         return hashlib.sha256(whole.encode()).hexdigest()[:_DIGEST_CHARS]
 
@@ -102,7 +105,7 @@ class RouteSnapshot:
             raise self._no_route()
         first = self.window[0]
         stages, cost = self._solution.stages(first), self._solution.cost(first)
-        self._course = Course(self.model, self.window, stages, cost, degraded=False, snapshot=self)
+        self._course = Course(self.model, self.window, stages, cost, degraded=False, weights=self.weights)
         return self._course
 
     def _following(self, state: NodeState, layer_range: Window | None) -> "RouteSnapshot":
@@ -135,14 +138,14 @@ class RouteSnapshot:
         window = self.window
         if window is None:
             message = f"no route for layers (none): no live node serves a layer of {self.model!r}"
-            return NoRouteAvailable(message, window=None, missing=(), boundary=None)
+            return NoRouteAvailable(message, window=None)
         fragments = self.holders.fragments()
         missing = missing_layers(fragments, window)
-        boundary = None if missing else max(reachable(fragments, window))
+        stops = () if missing else dead_ends(fragments, window)
         if missing:
-            layers = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in missing)
-            why = f"no live node covers layers {layers}"
+            why = f"no live node covers {layers(missing)}"
         else:
-            why = f"every path stops at layer {boundary}, where no fragment begins that leads on inside the window"
+            where = ", ".join(map(str, stops[:_NAMED]))
+            why = f"every path stops at layer {where}, where no fragment begins that ends inside the window"
         message = f"no route for layers [{window[0]}, {window[1]}] of {self.model!r}: {why}"
-        return NoRouteAvailable(message, window=window, missing=missing, boundary=boundary)
+        return NoRouteAvailable(message, window=window, gaps=missing, dead_ends=stops)

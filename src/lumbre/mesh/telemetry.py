@@ -9,7 +9,7 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from lumbre.core.quoting import quoted
-from lumbre.mesh.errors import TelemetryError
+from lumbre.mesh.errors import InvalidTelemetry
 
 Fragment = tuple[int, int]
 """Its first and last layer, both ends included. It always runs whole."""
@@ -18,7 +18,8 @@ MOST = 1e9
 """No number of a node is larger: beyond it float64 begins to lose what the order of routes depends on."""
 
 _NUMBERS = ("latency_ms", "current_load", "capacity_score")
-_KNOWN = frozenset({"node_id", *_NUMBERS, "served_layers", "alive", "model"})
+_REQUIRED = ("node_id", *_NUMBERS, "served_layers", "alive")
+_KNOWN = frozenset({*_REQUIRED, "model"})
 _ID_CHARS = 200
 
 
@@ -63,7 +64,7 @@ class NodeState:
         links: how its fragments follow each other; made of `served_layers`.
 
     Raises:
-        TelemetryError: a value is none; names the field.
+        InvalidTelemetry: a value is none; names the field.
     """
 
     node_id: str
@@ -78,36 +79,36 @@ class NodeState:
 
     def __post_init__(self) -> None:
         if type(self.node_id) is not str or not 0 < len(self.node_id) <= _ID_CHARS:
-            raise TelemetryError("node_id", f"a text of 1 to {_ID_CHARS} characters, not {quoted(self.node_id)}")
+            raise InvalidTelemetry("node_id", f"a text of 1 to {_ID_CHARS} characters, not {quoted(self.node_id)}")
         for name in _NUMBERS:
             _check_number(name, getattr(self, name))
         if not isinstance(self.served_layers, tuple):
-            raise TelemetryError("served_layers", f"pairs [first, last], not {quoted(self.served_layers)}")
+            raise InvalidTelemetry("served_layers", f"pairs [first, last], not {quoted(self.served_layers)}")
         for number, fragment in enumerate(self.served_layers):
             _check_fragment(f"served_layers[{number}]", fragment)
         if type(self.alive) is not bool:
-            raise TelemetryError("alive", f"true or false, not {quoted(self.alive)}")
+            raise InvalidTelemetry("alive", f"true or false, not {quoted(self.alive)}")
         if self.model is not None and type(self.model) is not str:
-            raise TelemetryError("model", f"a text, or null for any, not {quoted(self.model)}")
+            raise InvalidTelemetry("model", f"a text, or null for any, not {quoted(self.model)}")
         object.__setattr__(self, "links", _links(self.served_layers))
 
     @classmethod
     def from_dict(cls, said: object) -> "NodeState":
         """Read a health reply.
 
-        Keys that are not known are kept in `diagnostics`; `alive` and `model` may be left out.
+        Keys that are not known are kept in `diagnostics`; `model` may be left out.
 
         Args:
             said: any JSON value.
 
         Raises:
-            TelemetryError: it is none; names the field.
+            InvalidTelemetry: it is none; names the field.
         """
         if not isinstance(said, Mapping):
-            raise TelemetryError("(the node)", f"an object, not {quoted(said)}")
-        for name in ("node_id", *_NUMBERS, "served_layers"):
+            raise InvalidTelemetry("(the node)", f"an object, not {quoted(said)}")
+        for name in _REQUIRED:
             if name not in said:
-                raise TelemetryError(name, "is missing")
+                raise InvalidTelemetry(name, "is missing")
         layers = said["served_layers"]
         return cls(
             said["node_id"],
@@ -117,7 +118,7 @@ class NodeState:
             tuple(tuple(each) if isinstance(each, list) else each for each in layers)
             if isinstance(layers, list | tuple)
             else layers,
-            said.get("alive", True),
+            said["alive"],
             said.get("model"),
             {str(key): value for key, value in said.items() if key not in _KNOWN},
         )
@@ -127,24 +128,26 @@ def states_from(said: object) -> tuple[NodeState, ...]:
     """Read a list of health replies, or an object whose `nodes` is one.
 
     Raises:
-        TelemetryError: one is none, or two have the same id; names the field, such as `[2].latency_ms`.
+        InvalidTelemetry: one is none, or two have the same id; names the field, such as `[2].latency_ms`.
     """
     prefix = ""
     if isinstance(said, Mapping):
         if "nodes" not in said:
-            raise TelemetryError("nodes", "is missing")
+            raise InvalidTelemetry("nodes", "is missing")
         said, prefix = said["nodes"], "nodes"
     if not isinstance(said, Sequence) or isinstance(said, str):
-        raise TelemetryError(prefix or "(the file)", f"a list of nodes, not {quoted(said)}")
+        raise InvalidTelemetry(prefix or "(the file)", f"a list of nodes, not {quoted(said)}")
     states = []
     for number, each in enumerate(said):
         try:
             states.append(NodeState.from_dict(each))
-        except TelemetryError as error:
+        except InvalidTelemetry as error:
             where = f"{prefix}[{number}]"
-            raise TelemetryError(f"{where}.{error.field}" if isinstance(each, Mapping) else where, error.why) from None
+            raise InvalidTelemetry(
+                f"{where}.{error.field}" if isinstance(each, Mapping) else where, error.why
+            ) from None
     if (twice := first_twice(states)) is not None:
-        raise TelemetryError(f"{prefix}[{twice}].node_id", f"{quoted(states[twice].node_id)} is there already")
+        raise InvalidTelemetry(f"{prefix}[{twice}].node_id", f"{quoted(states[twice].node_id)} is there already")
     return tuple(states)
 
 
@@ -160,17 +163,17 @@ def first_twice(states: Iterable[NodeState]) -> int | None:
 
 def _check_number(name: str, value: object) -> None:
     if type(value) not in (int, float):
-        raise TelemetryError(name, f"a number, not {quoted(value)}")
+        raise InvalidTelemetry(name, f"a number, not {quoted(value)}")
     # An int may be too large for a float, so it is compared first.
     if not isinstance(value, int | float) or not 0 <= value <= MOST or not isfinite(value):
-        raise TelemetryError(name, f"a number from 0 to 1e9, not {quoted(value)}")
+        raise InvalidTelemetry(name, f"a number from 0 to 1e9, not {quoted(value)}")
 
 
 def _check_fragment(name: str, fragment: object) -> None:
     if not isinstance(fragment, tuple) or len(fragment) != 2:
-        raise TelemetryError(name, f"a pair [first, last], not {quoted(fragment)}")
+        raise InvalidTelemetry(name, f"a pair [first, last], not {quoted(fragment)}")
     for end, layer in enumerate(fragment):
         if type(layer) is not int or not 0 <= layer <= MOST:
-            raise TelemetryError(f"{name}[{end}]", f"a whole number from 0 to 1e9, not {quoted(layer)}")
+            raise InvalidTelemetry(f"{name}[{end}]", f"a whole number from 0 to 1e9, not {quoted(layer)}")
     if fragment[0] > fragment[1]:
-        raise TelemetryError(name, f"its first layer comes after its last: {quoted(list(fragment))}")
+        raise InvalidTelemetry(name, f"its first layer comes after its last: {quoted(list(fragment))}")

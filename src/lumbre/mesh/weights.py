@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from math import isfinite
 
-MOST = 1e9
+from lumbre.core.quoting import quoted
 
 
 @dataclass(frozen=True, slots=True)
 class RouteWeights:
-    """The weights of the seed's section 2, each 0 to 1e9. With all of them 1.0 its example holds.
+    """The weights of the seed's section 2, each finite and not negative. With all of them 1.0 its example holds.
 
     Attributes:
         latency: of a stage's milliseconds.
@@ -31,8 +31,15 @@ class RouteWeights:
     def __post_init__(self) -> None:
         for each in fields(self):
             value = getattr(self, each.name)
-            if type(value) not in (int, float) or not 0 <= value <= MOST or not isfinite(value):
-                raise ValueError(f"{each.name}: a weight is a number from 0 to 1e9, not {value!r}")
+            if type(value) not in (int, float) or not value >= 0 or not _is_finite(value):
+                raise ValueError(f"{each.name}: a weight is a finite number, 0 or more, not {quoted(value)}")
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return isfinite(value)
+    except OverflowError:  # an int that no float holds
+        return False
 
 
 PROFILES: Mapping[str, RouteWeights] = {
