@@ -12,7 +12,7 @@ import typer
 from typer._completion_shared import get_completion_script, install
 
 from lumbre import __version__
-from lumbre.cli import chat, config, doctor, models, status
+from lumbre.cli import chat, config, doctor, mesh, models, status
 from lumbre.cli.exits import FAILED, OK, USAGE, exit_of
 from lumbre.cli.localised import SpanishCommand, SpanishGroup, usage_message
 from lumbre.cli.options import Config, Json, UpOptions, Yes
@@ -122,6 +122,7 @@ def up(  # shape: a command's parameters are its flags
 _GROUPS: dict[str, dict[str, Callable[..., int]]] = {
     "models": {"list": models.list_models, "pull": models.pull, "rm": models.remove},
     "config": {"check": config.check, "show": config.show},
+    "mesh": {"route": mesh.route, "report": mesh.report},
 }
 
 
