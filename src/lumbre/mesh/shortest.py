@@ -4,8 +4,8 @@ A dynamic programme over the boundaries, from the last to the first, so that a t
 id alone. What is cheapest from a boundary is the same whoever comes there, but for a node that goes on into its own
 next fragment: it pays no hop and no stage again, and is followed for itself.
 
-The order is the design's: cost, then fewer stages, then the sequence of node ids, then that of the fragments. The first
-two are one key (`edges`).
+The order: cost, then fewer stages, then the sequence of node ids, then that of the fragments. The first two are one key
+(`edges`). Where even the fragments are the same and only their owners differ, a stage ends sooner rather than later.
 """
 
 from collections.abc import Iterable
