@@ -66,6 +66,8 @@ def prefill_micro(weights: RouteWeights, prompt_tokens: int) -> int:
         return round(MICRO * (weights.prompt * _PREFILL_MS * prompt_tokens / _PREFILL_TOKENS))
     except OverflowError:
         return _BEYOND
+    except ValueError:  # infinitely much for each of no tokens
+        return 0
 
 
 def _micro(term: float) -> int:
