@@ -52,21 +52,21 @@ class Explanation:
                     "first": each.stage.first,
                     "last": each.stage.last,
                     "fragments": [list(fragment) for fragment in each.stage.fragments],
-                    "latency": each.latency,
-                    "load": each.load,
-                    "capacity": each.capacity,
-                    "cost": each.cost,
+                    "latency": _number(each.latency),
+                    "load": _number(each.load),
+                    "capacity": _number(each.capacity),
+                    "cost": _number(each.cost),
                 }
                 for each in self.stages
             ],
             "hops": route.hops,
-            "hop_cost": self.hop_cost,
-            "prefill_cost": self.prefill_cost,
-            "cost": None if isinf(route.cost) else route.cost,
+            "hop_cost": _number(self.hop_cost),
+            "prefill_cost": _number(self.prefill_cost),
+            "cost": _number(route.cost),
             "degraded": route.degraded,
             "snapshot": self.digest,
             "without": {
-                node: None if other is None else {"nodes": list(other.nodes), "cost": other.cost}
+                node: None if other is None else {"nodes": list(other.nodes), "cost": _number(other.cost)}
                 for node, other in self.without.items()
             },
         }
@@ -93,6 +93,10 @@ class Explanation:
             instead = "no route" if other is None else f"{' → '.join(other.nodes)}, {other.cost:.1f}"
             lines.append(f"without {node}: {instead}")
         return "\n".join([*lines, "", f"telemetry {self.digest}"])
+
+
+def _number(value: float) -> float | None:
+    return None if isinf(value) else value
 
 
 def explanation(
