@@ -104,7 +104,7 @@ def about(options: argparse.Namespace, paths: dict[str, str]) -> dict[str, str]:
     words += [f"--{name}" for name in ("pin", "write") if getattr(options, name)]
     return {
         "date": f"{today.day} {today:%B %Y}",
-        "machine": f"{cpu_model()}, {len(os.sched_getaffinity(0))} cores, Linux {platform.release()}",
+        "machine": f"{cpu_model()}, {len(os.sched_getaffinity(0))} cores, Linux {kernel()}",
         "software": f"{python}, nginx {nginx} (one process), wrk {wrk} (one thread)",
         "command": " ".join([".venv/bin/python -m bench.gateway.run", *words]),
     }
@@ -114,6 +114,11 @@ def version(argv: list[str]) -> str:
     """The first line of what a tool says of itself, on whichever output."""
     done = subprocess.run(argv, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     return done.stdout.partition("\n")[0]
+
+
+def kernel() -> str:
+    """Its release, as far as figures hang on it: the rest only names a build."""
+    return ".".join(platform.release().split(".")[:2])
 
 
 def cpu_model() -> str:

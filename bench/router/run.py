@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from bench.gateway.run import cpu_model
+from bench.gateway.run import cpu_model, kernel
 from bench.router.page import DOCS, put_into
 from bench.router.report import report
 from bench.router.timing import FULL, QUICK, Disagreement, measure
@@ -54,7 +54,7 @@ def about(options: argparse.Namespace) -> dict[str, str]:
     words = [f"--{name}" for name in ("quick", "write") if getattr(options, name)]
     return {
         "date": f"{today.day} {today:%B %Y}",
-        "machine": f"{cpu_model()}, {len(os.sched_getaffinity(0))} cores, Linux {platform.release()}",
+        "machine": f"{cpu_model()}, {len(os.sched_getaffinity(0))} cores, Linux {kernel()}",
         "software": f"{platform.python_implementation()} {platform.python_version()}, one thread",
         "command": " ".join([".venv/bin/python -m bench.router.run", *words]),
     }

@@ -2,12 +2,11 @@
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from lumbre_process import Lumbre
-from mesh_shell import Say, node, speaker
+from mesh_shell import Say, Write, node, speaker, writer
 
 from lumbre.mesh import PROFILES
 
@@ -20,26 +19,13 @@ ROUTE_KEYS = (
 )
 
 
+say = pytest.fixture(speaker)
+file = pytest.fixture(writer)
+
+
 @pytest.fixture
 def lumbre(tmp_path: Path) -> Lumbre:
     return Lumbre(tmp_path)
-
-
-@pytest.fixture
-def say(capsys: pytest.CaptureFixture[str]) -> Say:
-    return speaker(capsys)
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Callable[[str | bytes], str]:
-    """Writes a file of nodes, and tells its name."""
-
-    def write(content: str | bytes) -> str:
-        path = tmp_path / "nodes.json"
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return str(path)
-
-    return write
 
 
 # What a shell sees.
@@ -105,7 +91,7 @@ def test_the_cost_is_explained_term_by_term(say: Say) -> None:
     assert "without mini: no route" in said.out
 
 
-def test_the_explanation_names_the_best_route_without_a_node(say: Say, file: Callable[[str], str]) -> None:
+def test_the_explanation_names_the_best_route_without_a_node(say: Say, file: Write) -> None:
     name = file(json.dumps([node("a", [0, 3]), node("b", [0, 3], latency_ms=9)]))
     assert "without a: b, 10.0" in say("route", "--nodes", name, "--explain").out
     assert "sin a: b, 10.0" in say("route", "--nodes", name, "--explain", "--lang", "es").out
@@ -123,7 +109,7 @@ def test_the_window_is_the_one_that_is_asked_for(say: Say) -> None:
     assert say("route", "--nodes", str(EXAMPLE), "--layers", "3-11").status == 5
 
 
-def test_one_layer_is_a_window_too(say: Say, file: Callable[[str], str]) -> None:
+def test_one_layer_is_a_window_too(say: Say, file: Write) -> None:
     name = file(json.dumps([node("a", [0, 0], [1, 1])]))
     assert say("route", "--nodes", name, "--layers", "1").out.startswith("layers 1: a (1), 0 hops")
 
@@ -135,13 +121,13 @@ def test_every_profile_is_taken(say: Say, profile: str) -> None:
     assert stage["latency"] == pytest.approx(PROFILES[profile].latency * 3.8)
 
 
-def test_the_model_is_the_one_that_the_nodes_name(say: Say, file: Callable[[str], str]) -> None:
+def test_the_model_is_the_one_that_the_nodes_name(say: Say, file: Write) -> None:
     named = file(json.dumps([node("a", [0, 3], model="m"), node("b", [0, 3])]))
     assert json.loads(say("route", "--nodes", named, "--json").out)["model"] == "m"
     assert json.loads(say("route", "--nodes", named, "--json", "--model", "n").out)["nodes"] == ["b"]
 
 
-def test_nodes_of_several_models_need_one_to_be_named(say: Say, file: Callable[[str], str]) -> None:
+def test_nodes_of_several_models_need_one_to_be_named(say: Say, file: Write) -> None:
     name = file(json.dumps([node("a", [0, 3], model="m"), node("b", [0, 3], model="n")]))
     said = say("route", "--nodes", name)
     assert said.status == 2
@@ -149,10 +135,53 @@ def test_nodes_of_several_models_need_one_to_be_named(say: Say, file: Callable[[
     assert say("route", "--nodes", name, "--model", "n").out.startswith("layers 0-3: b (0-3)")
 
 
+def alternate(count: int) -> list[tuple[int, int]]:
+    """Every second layer, so many of them."""
+    return [(2 * number, 2 * number) for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("held", "window", "english", "spanish"),
+    [
+        ([(0, 11)], "0-12", "no live node covers layer 12", "ningún nodo vivo cubre la capa 12"),
+        ([(0, 3)], "0-7", "no live node covers layers 4-7", "ningún nodo vivo cubre las capas 4-7"),
+        (
+            alternate(9),
+            "0-17",
+            "no live node covers layers 1, 3, 5, 7, 9, 11, 13, 15 and 1 more",
+            "ningún nodo vivo cubre las capas 1, 3, 5, 7, 9, 11, 13, 15 y 1 más",
+        ),
+        (
+            [(0, 3), (2, 5)],
+            "0-5",
+            "every path stops at layer 4, where no fragment begins that ends inside the window",
+            "todo camino acaba en la capa 4, donde no empieza ningún fragmento que acabe dentro de la ventana",
+        ),
+        (
+            [(0, 9), *((0, end) for end in range(10)), (8, 20)],
+            "0-12",
+            "every path stops at layers 1, 2, 3, 4, 5, 6, 7, 8 and 2 more, where no fragment begins that ends inside "
+            "the window",
+            "todo camino acaba en las capas 1, 2, 3, 4, 5, 6, 7, 8 y 2 más, donde no empieza ningún fragmento que "
+            "acabe dentro de la ventana",
+        ),
+    ],
+)
+def test_why_there_is_no_route_is_said_alike_in_both_languages(
+    say: Say, file: Write, held: list[tuple[int, int]], window: str, english: str, spanish: str
+) -> None:
+    name = file(json.dumps([node("a", *held)]))
+    asked = window.replace("-", ", ")
+    said = say("route", "--nodes", name, "--layers", window)
+    assert said.err == f"lumbre: no route for layers [{asked}] (model: any): {english}\n"
+    said = say("route", "--nodes", name, "--layers", window, "--lang", "es")
+    assert said.err == f"lumbre: no hay ruta para las capas [{asked}] (modelo: any): {spanish}\n"
+
+
 # What is answered when a node fails.
 
 
-def test_a_failure_is_answered_with_what_becomes_of_the_route(say: Say, file: Callable[[str], str]) -> None:
+def test_a_failure_is_answered_with_what_becomes_of_the_route(say: Say, file: Write) -> None:
     name = file(json.dumps([node("a", [0, 3]), node("b", [0, 3], latency_ms=9)]))
     said = say("route", "--nodes", name, "--fail", "a")
     assert said.out.splitlines()[1:] == [
@@ -200,7 +229,7 @@ def test_with_a_smaller_model_the_survivors_are_left(say: Say, form: list[str]) 
     assert "that does not cover the layers; the survivors run tiny" in said.out
 
 
-def test_when_nobody_is_left_the_route_is_nobody(say: Say, file: Callable[[str], str]) -> None:
+def test_when_nobody_is_left_the_route_is_nobody(say: Say, file: Write) -> None:
     name = file(json.dumps([node("a", [0, 3])]))
     said = say("route", "--nodes", name, "--fail", "a", "--fallback-model", "tiny")
     assert "layers 0-3: nobody" in said.out
@@ -209,7 +238,7 @@ def test_when_nobody_is_left_the_route_is_nobody(say: Say, file: Callable[[str],
     assert say("route", "--nodes", name, "--fail", "a", "--fallback-model", "tiny", "--explain").status == 0
 
 
-def test_the_redundancy_map_is_read(say: Say, file: Callable[[str], str]) -> None:
+def test_the_redundancy_map_is_read(say: Say, file: Write) -> None:
     mesh = {"nodes": [node("a", [0, 3]), node("b", [0, 3])], "redundancy": {"0": ["b"], "12": []}, "at": "now"}
     said = say("route", "--nodes", file(json.dumps(mesh)), "--fail", "a", "--json")
     assert json.loads(said.out)["failover"]["code"] == "replaced"
@@ -229,7 +258,7 @@ def test_the_report_names_what_everything_hangs_on(say: Say) -> None:
     assert {"layers": [8, 11], "node_id": "laptop"} in told["held_once"]
 
 
-def test_a_report_on_a_mesh_that_spares_any_node_says_so(say: Say, file: Callable[[str], str]) -> None:
+def test_a_report_on_a_mesh_that_spares_any_node_says_so(say: Say, file: Write) -> None:
     name = file(json.dumps([node("a", [0, 3]), node("b", [0, 3])]))
     assert say("report", "--nodes", name).out.splitlines()[2:] == [
         "any one node may fail: there is a route without it",
@@ -238,7 +267,7 @@ def test_a_report_on_a_mesh_that_spares_any_node_says_so(say: Say, file: Callabl
     ]
 
 
-def test_a_report_on_a_mesh_without_a_route_is_exit_5(say: Say, file: Callable[[str], str]) -> None:
+def test_a_report_on_a_mesh_without_a_route_is_exit_5(say: Say, file: Write) -> None:
     name = file(json.dumps([node("a", [0, 3]), node("b", [2, 5])]))
     said = say("report", "--nodes", name)
     assert said.status == 5
@@ -248,7 +277,7 @@ def test_a_report_on_a_mesh_without_a_route_is_exit_5(say: Say, file: Callable[[
 
 
 @pytest.mark.parametrize("content", ["[]", '{"nodes": []}', json.dumps([node("a", [0, 3], alive=False)])])
-def test_nodes_that_serve_nothing_are_no_route(say: Say, file: Callable[[str], str], content: str) -> None:
+def test_nodes_that_serve_nothing_are_no_route(say: Say, file: Write, content: str) -> None:
     name = file(content)
     assert say("route", "--nodes", name).status == 5
     said = say("report", "--nodes", name, "--lang", "es")
@@ -258,29 +287,32 @@ def test_nodes_that_serve_nothing_are_no_route(say: Say, file: Callable[[str], s
 # Command lines that are wrong.
 
 
+ROUTE = ["route", "--nodes", str(EXAMPLE)]
+
+
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "english", "spanish"),
     [
-        (["route"], "--nodes"),
-        (["route", "--nodes", str(EXAMPLE), "--layers", "8:11"], "8-11"),
-        (["route", "--nodes", str(EXAMPLE), "--layers", "11-8"], "'11-8'"),
-        (["route", "--nodes", str(EXAMPLE), "--layers", "-1-3"], "'-1-3'"),
-        (["route", "--nodes", str(EXAMPLE), "--layers", f"0-{'9' * 5000}"], "10^9"),
-        (["route", "--nodes", str(EXAMPLE), "--layers", "0-1000000001"], "10^9"),
-        (["route", "--nodes", str(EXAMPLE), "--prompt-tokens", "-1"], "--prompt-tokens"),
-        (["route", "--nodes", str(EXAMPLE), "--profile", "fast"], "fast_lan"),
-        (["route", "--nodes", str(EXAMPLE), "--explain", "--json"], "choose one"),
-        (["route", "--nodes", str(EXAMPLE), "--json", "--svg", "x.svg"], "choose one"),
-        (["route", "--nodes", str(EXAMPLE), "--fallback-model", "m"], "--fail"),
-        (["route", "--nodes", str(EXAMPLE), "--model", "\udcff"], "model"),
-        (["route", "--nodes", str(EXAMPLE), "--fail", "a", "--fallback-model", "\udcff"], "model"),
+        (["route"], "Missing option '--nodes'", "falta la opción «--nodes»"),
+        ([*ROUTE, "--layers", "8:11"], "8-11, FIRST not after", "8-11, la primera no después"),
+        ([*ROUTE, "--layers", "11-8"], "not '11-8'", "no '11-8'"),
+        ([*ROUTE, "--layers", "-1-3"], "not '-1-3'", "no '-1-3'"),
+        ([*ROUTE, "--layers", f"0-{'9' * 5000}"], "at most 10^9", "como mucho 10^9"),
+        ([*ROUTE, "--layers", "0-1000000001"], "at most 10^9", "como mucho 10^9"),
+        ([*ROUTE, "--prompt-tokens", "-1"], "Invalid value for '--prompt-tokens'", "válido para «--prompt-tokens»"),
+        ([*ROUTE, "--profile", "fast"], "one of default, fast_lan", "uno de default, fast_lan"),
+        ([*ROUTE, "--explain", "--json"], "choose one", "elige una"),
+        ([*ROUTE, "--json", "--svg", "x.svg"], "choose one", "elige una"),
+        ([*ROUTE, "--fallback-model", "m"], "goes with --fail NODE", "va con --fail NODO"),
+        ([*ROUTE, "--model", "\udcff"], "that model's name", "el nombre de ese modelo"),
+        ([*ROUTE, "--fail", "a", "--fallback-model", "\udcff"], "that model's name", "el nombre de ese modelo"),
     ],
 )
-@pytest.mark.parametrize("lang", ["en", "es"])
-def test_a_wrong_line_is_exit_2_and_names_the_way_out(say: Say, words: list[str], told: str, lang: str) -> None:
-    said = say(*words, "--lang", lang)
-    assert said.status == 2
-    assert told in said.err or told == "choose one"
+def test_a_wrong_line_is_exit_2_and_names_the_way_out(say: Say, words: list[str], english: str, spanish: str) -> None:
+    for lang, told in (("en", english), ("es", spanish)):
+        said = say(*words, "--lang", lang)
+        assert said.status == 2
+        assert told in said.err
 
 
 # The documents.

@@ -154,6 +154,34 @@ def test_a_path_with_more_stages_than_lanes_is_drawn() -> None:
     assert len(boxes(drawn(routed(states)), "chosen")) == MOST_LANES
 
 
+def test_no_layers_are_shown_as_lost_where_a_stage_has_no_lane() -> None:
+    states = [NodeState(f"n{number:04}", 1, 0, 100, ((number, number),)) for number in range(1, MOST_LANES + 30)]
+    states.append(NodeState("n0000", 1, 0, 100, ((0, 0), (MOST_LANES + 30, MOST_LANES + 30))))
+    styles = [path.get("class") for path in drawn(routed(states)).iter(f"{SVG}path")]
+    assert styles.count("hop") == MOST_LANES - 1
+    assert "lost" not in styles
+
+
+def test_fragments_too_narrow_to_tell_apart_are_drawn_once() -> None:
+    many = tuple((layer, layer) for layer in range(4000))
+    picture = drawn(routed([NodeState("a", 1, 0, 100, (*many, (4000, 10**6)))]))
+    assert len(set(boxes(picture, "held"))) == len(boxes(picture, "held"))
+    assert max(right for _, right in boxes(picture, "held")) == max(right for _, right in boxes(picture, "track"))
+    assert len(set(boxes(picture, "chosen"))) == len(boxes(picture, "chosen"))
+
+
+def test_a_route_of_very_many_stages_is_drawn() -> None:
+    states = [
+        NodeState(name, 1, 0, 100, tuple((layer, layer) for layer in range(start, 8000, 2)))
+        for start, name in enumerate("ab")
+    ]
+    states.append(NodeState("c", 1, 0, 100, ((8000, 10**6),)))
+    picture = drawn(routed(states))
+    hops = [path.get("d") for path in picture.iter(f"{SVG}path") if path.get("class") == "hop"]
+    assert len(hops) == len(set(hops)) < 250
+    assert any(said.startswith("a → b") and said.endswith("… → c") for said in texts(picture))
+
+
 def test_a_billion_layers_are_drawn() -> None:
     picture = drawn(routed([NodeState("a", 1, 0, 100, ((0, 4), (5, 10**9)))]))
     assert float(picture.get("width", "0")) < 2000
@@ -216,6 +244,11 @@ def test_a_failure_is_drawn_as_the_route_that_follows(tmp_path: Path) -> None:
     picture = ET.fromstring(target.read_text(encoding="utf-8"))  # noqa: S314 our own text
     assert "a (dead)" in texts(picture)
     assert "1. b runs layers 0-3" in (picture.findtext(f"{SVG}desc") or "")
+
+
+def test_the_picture_s_name_cannot_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert write(tmp_path, str(tmp_path / "\x1b[31mred.svg")) == 0
+    assert r"\x1b[31mred.svg" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("target", ["none/route.svg", ".", "a\0b"])

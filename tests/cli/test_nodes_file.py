@@ -11,35 +11,21 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from mesh_shell import Say, node, speaker
+from mesh_shell import Say, Write, node, speaker, writer
 
 from lumbre.cli import mesh_text
 from lumbre.cli.nodes_file import MOST_BYTES, BadNodesError, Nodes, read_nodes
 from lumbre.cli.words import Words
 from lumbre.mesh import InvalidTelemetry, NodeState, states_from
 
+say = pytest.fixture(speaker)
+file = pytest.fixture(writer)
+
 TWO = """[
   {"node_id": "a", "latency_ms": 1, "current_load": 0, "capacity_score": 100, "served_layers": [[0, 3]], "alive": true},
   {"node_id": "b", "latency_ms": 1, "current_load": 0, "capacity_score": 100, "served_layers": [[4, 7]], "alive": true}
 ]
 """
-
-
-@pytest.fixture
-def say(capsys: pytest.CaptureFixture[str]) -> Say:
-    return speaker(capsys)
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Callable[[str | bytes], str]:
-    """Writes a file of nodes, and tells its name."""
-
-    def write(content: str | bytes) -> str:
-        path = tmp_path / "nodes.json"
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return str(path)
-
-    return write
 
 
 @pytest.mark.parametrize(
@@ -96,9 +82,7 @@ def file(tmp_path: Path) -> Callable[[str | bytes], str]:
         (TWO.encode("utf-16"), "1: not UTF-8; save the file as UTF-8"),
     ],
 )
-def test_a_wrong_file_is_told_by_its_line_and_field(
-    say: Say, file: Callable[[str | bytes], str], content: str | bytes, told: str
-) -> None:
+def test_a_wrong_file_is_told_by_its_line_and_field(say: Say, file: Write, content: str | bytes, told: str) -> None:
     name = file(content)
     said = say("route", "--nodes", name)
     assert (said.status, said.out, said.err) == (3, "", f"lumbre: {name}:{told}\n")
@@ -110,11 +94,11 @@ def test_a_wrong_file_is_told_by_its_line_and_field(
     assert spanish.err != said.err
 
 
-def test_a_file_that_begins_with_a_byte_order_mark_is_read(say: Say, file: Callable[[str | bytes], str]) -> None:
+def test_a_file_that_begins_with_a_byte_order_mark_is_read(say: Say, file: Write) -> None:
     assert say("route", "--nodes", file(b"\xef\xbb\xbf" + TWO.encode())).status == 0
 
 
-def test_a_file_that_is_too_large_is_refused_before_it_is_read(say: Say, file: Callable[[str | bytes], str]) -> None:
+def test_a_file_that_is_too_large_is_refused_before_it_is_read(say: Say, file: Write) -> None:
     said = say("route", "--nodes", file(b" " * (MOST_BYTES + 1)))
     assert said.status == 3
     assert "larger than 16 MiB" in said.err
@@ -126,6 +110,18 @@ def test_a_file_that_cannot_be_read_is_exit_3(say: Say, name: str) -> None:
     assert said.status == 3
     assert repr(name) in said.err
     assert "cannot be read" in said.err
+
+
+@pytest.mark.parametrize(
+    "content", [b"[", b"3", b"\xff", b" " * (MOST_BYTES + 1)], ids=["syntax", "field", "bytes", "size"]
+)
+def test_a_file_s_name_cannot_steer_the_terminal(say: Say, tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "\x1b[31mred.json"
+    path.write_bytes(content)
+    said = say("route", "--nodes", str(path))
+    assert said.status == 3
+    assert "\x1b" not in said.err
+    assert r"\x1b[31mred.json" in said.err
 
 
 @pytest.fixture
@@ -180,6 +176,7 @@ def test_everything_that_the_router_refuses_has_its_spanish() -> None:
         *({**good, key: value} for key in good for value in values),
         *({**good, key: value} for key in ("alive", "model") for value in values[4:]),
         *({name: value for name, value in good.items() if name != key} for key in good),
+        {**good, "served_layers": [[0, 0]] * 5000},
         3,
     ]
     complaints = {why for value in wrong if (why := refusal(value)) is not None}

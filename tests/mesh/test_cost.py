@@ -53,3 +53,13 @@ def test_whatever_the_weights_the_cheapest_route_costs_no_more_than_another(knob
     other = route_cost(("gpu", "mini", "laptop"), NODES, weights)
     assert best.cost <= other
     assert isfinite(best.cost) or other == inf
+
+
+@pytest.mark.parametrize("knob", ["latency", "load", "capacity", "hop", "prompt"])
+@pytest.mark.parametrize("value", [3**40, 10**300, 10**307])
+def test_a_whole_number_weighs_what_its_float_weighs(knob: str, value: int) -> None:
+    states = (NodeState("a", 10**9, 10**9, 0, ((0, 3),)), NodeState("b", 7, 3, 11, ((4, 7),)))
+    request = RoutingRequest(prompt_tokens=999_983)
+    route = score_route(request, states, RouteWeights(**{knob: value}), "m")
+    assert route == score_route(request, states, RouteWeights(**{knob: float(value)}), "m")
+    assert route.cost > 0

@@ -272,7 +272,7 @@ def test_a_lost_tail_of_an_explicit_window_is_an_error_and_never_a_shorter_route
 def test_the_boundaries_are_named_at_which_all_paths_stop() -> None:
     states = node("a", (0, 3)), node("b", (3, 7)), node("c", (0, 0))
 
-    with pytest.raises(NoRouteAvailable, match=r"\[0, 7\].*layer 1, 4") as caught:
+    with pytest.raises(NoRouteAvailable, match=r"\[0, 7\].*layers 1, 4") as caught:
         Mesh(states, layer_range=(0, 7)).route()
 
     assert (caught.value.uncovered, caught.value.dead_ends) == ((), (1, 4))

@@ -331,3 +331,11 @@ def test_any_json_value_is_nodes_or_an_error_that_names_the_place(said: Any) -> 
             check_named(InvalidTelemetry(path[2], error.why), reply)
         return
     assert len(states) == len(listed) == len({each.node_id for each in states})
+
+
+def test_a_node_of_more_fragments_than_any_model_has_layers_is_refused() -> None:
+    most = [[layer, layer] for layer in range(4_096)]
+    assert len(NodeState.from_dict({**SEED, "served_layers": most}).served_layers) == 4_096
+    with pytest.raises(InvalidTelemetry, match="4096") as caught:
+        NodeState.from_dict({**SEED, "served_layers": [*most, [0, 0]]})
+    assert caught.value.field == "served_layers"

@@ -101,7 +101,7 @@ def answer_route(shell: Shell, asked: RouteQuestion) -> int:
     for line in lines:
         shell.line(line)
     if asked.svg is not None:
-        shell.say("mesh.drawn", file=asked.svg)
+        shell.say("mesh.drawn", file=printable(asked.svg))
     return OK
 
 

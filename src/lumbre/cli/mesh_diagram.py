@@ -14,7 +14,7 @@ from lumbre.cli.words import Words
 from lumbre.mesh import NodeState, Route, Stage
 from lumbre.mesh.cost import stage_cost
 from lumbre.mesh.explanation import Explanation
-from lumbre.mesh.telemetry import Fragment
+from lumbre.mesh.reach import Fragment
 
 MOST_LANES = 120
 """More nodes than these nobody can tell apart; those of the route come first."""
@@ -217,27 +217,41 @@ def _names(picture: Picture) -> Iterator[str]:
 
 
 def _fragments(picture: Picture) -> Iterator[str]:
-    """What every node holds, as far as it is in the picture."""
+    """What every node holds, as far as it is in the picture and can be told apart."""
     scale = picture.scale
     for lane in picture.lanes.values():
         style = "held" if lane.takes_part else "dead"
+        drawn: dict[int, tuple[float, float]] = {}
         for fragment in lane.rows:
             first, last = fragment
             if last < scale.low or first > scale.high:
                 continue
             x, top = scale.x(first), lane.box_top(fragment)
             width = max(scale.x(last + 1) - x, 1)
+            ends, row = _ends(scale, fragment), lane.rows[fragment]
+            if drawn.get(row) == ends:
+                continue
+            drawn[row] = ends
             yield rect(style, x, top, width, lane.box, 3)
             label = layers_text(first, last)
             if width_of(label, 11) + 8 <= width and lane.box >= 13:
                 yield text("small", x + width / 2, top + lane.box / 2 + 4, label, "middle")
 
 
+def _ends(scale: Scale, fragment: Fragment) -> tuple[float, float]:
+    """Where a box begins and ends, as closely as it is written: boxes that agree so far cannot be told apart."""
+    left = scale.x(fragment[0])
+    return round(left, 1), round(max(scale.x(fragment[1] + 1), left + 1), 1)
+
+
 def _hops(picture: Picture) -> Iterator[str]:
     """A line from where a stage ends to where the next begins; broken where layers are lost between them."""
     route = picture.route
     price = picture.told.hop_cost / route.hops if route.hops else 0
-    for before, after in pairwise(_drawn(picture)):
+    drawn: set[tuple[str, str]] = set()
+    for before, after in pairwise(route.stages):
+        if before.node_id not in picture.lanes or after.node_id not in picture.lanes:
+            continue
         start, end = _box(picture, before, before.fragments[-1]), _box(picture, after, after.fragments[0])
         down = end.top > start.top
         x, from_x = picture.scale.x(after.first), picture.scale.x(before.last + 1)
@@ -247,8 +261,12 @@ def _hops(picture: Picture) -> Iterator[str]:
         way = f"M{x:.1f} {edge:.1f}V{stop:.1f}"
         if from_x != x:
             way = f"M{from_x:.1f} {start.top + start.box / 2:.1f}H{x:.1f}V{stop:.1f}"
+        style = "hop" if before.last + 1 == after.first else "lost"
+        if (style, way) in drawn:
+            continue
+        drawn.add((style, way))
         yield path("halo", way)
-        yield path("hop" if before.last + 1 == after.first else "lost", way)
+        yield path(style, way)
         yield path("tip", f"M{x:.1f} {tip:.1f}L{x - 4:.1f} {stop:.1f}H{x + 4:.1f}Z")
         if len(route.stages) <= _HOP_LABELS:
             yield text("price", x + 7, end.top - 4 if down else end.top + end.box + 11, f"+{ms(price)}")
@@ -274,9 +292,14 @@ def _stages(picture: Picture) -> Iterator[str]:
     """What the route runs, with the cost of each stage."""
     scale = picture.scale
     costs = {each.stage: each.cost for each in picture.told.stages}
+    drawn: dict[float, tuple[float, float]] = {}
     for stage in _drawn(picture):
         for fragment in stage.fragments:
-            box, x = _box(picture, stage, fragment), scale.x(fragment[0])
+            box, ends = _box(picture, stage, fragment), _ends(scale, fragment)
+            if drawn.get(box.top) == ends:
+                continue
+            drawn[box.top] = ends
+            x = scale.x(fragment[0])
             yield rect("chosen", x, box.top, max(scale.x(fragment[1] + 1) - x, 1), box.box, 4)
         widest = max(stage.fragments, key=lambda fragment: (fragment[1] - fragment[0], -fragment[0]))
         box, left, right = _box(picture, stage, widest), scale.x(widest[0]), scale.x(widest[1] + 1)
@@ -296,9 +319,12 @@ def _heading(picture: Picture) -> Iterator[str]:
 def _shortened(names: list[str], room: int) -> str:
     """A path that has this many letters of room: what is in its middle is left out first."""
     left, right = list(names), list[str]()
-    while len(left) > 2 and len(ARROW.join([*left, "…", *right])) > room:
-        left.pop()
-        right = names[-1:]
+    length = len(ARROW.join([*names, "…"]))
+    while len(left) > 2 and length > room:
+        length -= len(ARROW) + len(left.pop())
+        if not right:
+            right = names[-1:]
+            length += len(ARROW) + len(right[0])
     return ARROW.join([*left, "…", *right] if right else left)
 
 

@@ -9,12 +9,14 @@ from lumbre.mesh import Failover, NoRouteAvailable, Resilience, Route
 from lumbre.mesh.explanation import Explanation
 
 ARROW = " → "
+_MOST_NAMED = 8
 
 # The router speaks English. What it says stands before what it quotes, and only that is translated.
 _FAULTS: Mapping[str, str] = MappingProxyType(
     {
         r"\Aa text of (\d+) to (\d+) characters, not ": r"un texto de \1 a \2 caracteres, no ",
         r"\Aa text, or null for any, not ": "un texto, o null para cualquiera, no ",
+        r"\A(\d+) fragments; (\d+) is the most\Z": r"\1 fragmentos; como mucho \2",
         r"\Apairs \[first, last\], not ": "pares [primera, última], no ",
         r"\Aa pair \[first, last\], not ": "un par [primera, última], no ",
         r"\Aits first layer comes after its last: ": "su primera capa va después de la última: ",
@@ -166,13 +168,20 @@ def report_lines(report: Resilience, model: str, words: Words) -> list[str]:
 
 def no_route_text(error: NoRouteAvailable, model: str, words: Words) -> str:
     """Why there is no route."""
-    if words.lang == "en":
-        return error.message
     if error.window is None:
         return words("mesh.nothing_served", model=printable(model))
     if error.gaps:
-        layers = ", ".join(layers_text(*run) for run in error.gaps)
-        why = words("mesh.no_route_missing", layers=layers)
+        why = words("mesh.no_route_missing", layers=_some_layers(error.gaps, words))
     else:
-        why = words("mesh.no_route_stops", layer=", ".join(map(str, error.dead_ends[:8])))
+        stops = [(layer, layer) for layer in error.dead_ends]
+        why = words("mesh.no_route_stops", layers=_some_layers(stops, words))
     return words("mesh.no_route", window=list(error.window), model=printable(model), why=why)
+
+
+def _some_layers(runs: Sequence[tuple[int, int]], words: Words) -> str:
+    """Runs of layers by name, and how many more there are than can be read."""
+    if len(runs) == 1 and runs[0][0] == runs[0][1]:
+        return words("mesh.one_layer", layer=runs[0][0])
+    named = ", ".join(layers_text(*run) for run in runs[:_MOST_NAMED])
+    more = len(runs) - _MOST_NAMED
+    return words("mesh.several_layers", layers=words("mesh.and_more", named=named, count=more) if more > 0 else named)

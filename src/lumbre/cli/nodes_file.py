@@ -8,7 +8,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from lumbre.cli.json_place import JsonFaultError, Path, line_of, parse
-from lumbre.cli.mesh_text import fault_text, syntax_text
+from lumbre.cli.mesh_text import fault_text, printable, syntax_text
 from lumbre.cli.words import Words
 from lumbre.core.errors import OperatorError
 from lumbre.core.quoting import quoted
@@ -47,7 +47,7 @@ def read_nodes(name: str, words: Words) -> Nodes:
     Raises:
         BadNodesError: with the line and the field.
     """
-    shown = "stdin" if name == STDIN else name
+    shown = "stdin" if name == STDIN else printable(name)
     text = _text(name, shown, words)
     try:
         value = parse(text)
@@ -100,7 +100,8 @@ def _text(name: str, shown: str, words: Words) -> str:
                 raw = file.read(MOST_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise BadNodesError(words("mesh.unreadable", file=quoted(shown), reason=reason)) from None
+        file_name = quoted(shown if name == STDIN else name)
+        raise BadNodesError(words("mesh.unreadable", file=file_name, reason=reason)) from None
     if len(raw) > MOST_BYTES:
         raise BadNodesError(words("mesh.too_large", file=shown, most=MOST_BYTES // 2**20))
     try:

@@ -7,6 +7,7 @@ edges       the cheapest holder of each fragment
 shortest    the cheapest chain of whole fragments from each boundary
 snapshot    both for one moment's telemetry, asked by any number of requests
 failover    the route after a node has failed
+holding     who can answer for the layers of a node that has failed
 explanation, resilience, reach: why it is so, and what it hangs on
 """
 

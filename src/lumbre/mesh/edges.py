@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lumbre.mesh.cost import stage_micro, stage_micros
-from lumbre.mesh.telemetry import Fragment, NodeState
+from lumbre.mesh.reach import Fragment, Window
+from lumbre.mesh.telemetry import NodeState
 from lumbre.mesh.weights import RouteWeights
 
 STAGE_BITS = 32
@@ -26,8 +27,6 @@ Edge = tuple[int, str, int]
 
 Rows = dict[int, list[Edge]]
 """Edges by the first layer of their fragment."""
-
-Window = tuple[int, int]
 
 
 def stage_key(cost: int) -> int:
@@ -88,22 +87,19 @@ class Holders:
         rows = holders.leading, holders.following
         if known is not None and self.parts(known):
             for fragment in known.links.last:
-                _put(
-                    holders.last,
-                    fragment,
-                    [each for each in holders.last.get(fragment, ()) if each[1] != known.node_id],
-                )
+                members = holders.last.get(fragment, ())
+                _put(holders.last, fragment, [member for member in members if member[1] != known.node_id])
             for table, fragments in zip(rows, known.links[1:], strict=True):
                 for first in {first for first, _ in fragments}:
                     _put(table, first, [edge for edge in table.get(first, ()) if edge[1] != known.node_id])
         if self.parts(state):
             cost = stage_micro(state, self._weights)
-            member, key = (cost, state.node_id), stage_key(cost)
+            key, node = stage_key(cost), state.node_id
             for fragment in state.links.last:
-                holders.last[fragment] = [*holders.last.get(fragment, ()), member]
+                holders.last[fragment] = [*holders.last.get(fragment, ()), (cost, node)]
             for table, fragments in zip(rows, state.links[1:], strict=True):
-                for first, last in fragments:
-                    table[first] = [*table.get(first, ()), (key, state.node_id, last)]
+                for first, lasts in _by_first(fragments).items():
+                    table[first] = [*table.get(first, ()), *((key, node, last) for last in lasts)]
         return holders
 
 
@@ -128,7 +124,7 @@ class Edges:
         return sorted(self.last.keys() | self.leading.keys() if self.leading else self.last, reverse=True)
 
     def before(self) -> Mapping[int, set[int]]:
-        """By boundary, where the fragments begin that end just before it; perhaps some that did once."""
+        """By boundary, where the fragments begin that end just before it."""
         if self._before is None:
             self._before = {}
             for table in (self.last, self.leading):
@@ -141,17 +137,20 @@ class Edges:
         """The edges when the holders of some fragments inside the window are these."""
         before = dict(self.before())
         edges = Edges(self.window, self.last.copy(), self.leading.copy(), self.following.copy(), before)
-        for fragment in touched:
-            first, last = fragment
-            row = [edge for edge in edges.last.get(first, ()) if edge[2] != last]
-            if members := holders.last.get(fragment):
-                cost, node = min(members)
-                row.append((stage_key(cost), node, last))
-            _put(edges.last, first, row)
+        ends: dict[int, set[int]] = {}
+        for first, lasts in _by_first(touched).items():
+            others = [edge for edge in edges.last.get(first, ()) if edge[2] not in lasts]
+            members = ((last, holders.last.get((first, last))) for last in lasts)
+            best = ((*min(each), last) for last, each in members if each)
+            _put(edges.last, first, [*others, *((stage_key(cost), node, last) for cost, node, last in best)])
             for table, held in ((edges.leading, holders.leading), (edges.following, holders.following)):
                 _put(table, first, [edge for edge in held.get(first, ()) if edge[2] <= self.window[1]])
-            if first not in before.get(last + 1, ()):
-                before[last + 1] = {first, *before.get(last + 1, ())}
+            there = {edge[2] for table in (edges.last, edges.leading) for edge in table.get(first, ())}
+            for last in lasts:
+                if (first in before.get(last + 1, ())) != (last in there):
+                    ends.setdefault(last + 1, set()).add(first)
+        for boundary, firsts in ends.items():
+            _put(before, boundary, before.get(boundary, set()) ^ firsts)
         return edges
 
 
@@ -179,6 +178,14 @@ def _inside(rows: Rows, window: Window) -> Rows:
     return {first: row for first, row in inside.items() if row}
 
 
+def _by_first(fragments: Iterable[Fragment]) -> dict[int, set[int]]:
+    """The last layers of fragments by their first."""
+    lasts: dict[int, set[int]] = {}
+    for first, last in fragments:
+        lasts.setdefault(first, set()).add(last)
+    return lasts
+
+
 def _append(rows: Rows, fragments: Iterable[Fragment], member: Member) -> None:
     cost, node = member
     key = stage_key(cost)
@@ -189,7 +196,7 @@ def _append(rows: Rows, fragments: Iterable[Fragment], member: Member) -> None:
             rows[first] = [(key, node, last)]
 
 
-def _put(table: dict[Any, Any], place: object, row: list[Any]) -> None:
+def _put(table: dict[Any, Any], place: object, row: list[Any] | set[Any]) -> None:
     """Set a row, and keep none that is empty."""
     if row:
         table[place] = row

@@ -22,6 +22,14 @@ class StageTerms:
 
 
 @dataclass(frozen=True, slots=True)
+class Detour:
+    """A route instead of another: the ids of its nodes, one a stage, and what it costs."""
+
+    nodes: tuple[str, ...]
+    cost: float
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """Why a route costs what it costs, in equivalent milliseconds.
 
@@ -36,7 +44,7 @@ class Explanation:
     stages: tuple[StageTerms, ...]
     hop_cost: float
     prefill_cost: float
-    without: Mapping[str, Route | None]
+    without: Mapping[str, Detour | None]
     digest: str
 
     def as_dict(self) -> dict[str, Any]:
@@ -84,7 +92,8 @@ class Explanation:
             terms = (each.latency, each.load, each.capacity, each.cost)
             lines.append(f"{each.stage.node_id:{width}}  {layers:6}" + "".join(f" {term:10.1f}" for term in terms))
         indent = width + 2 + 6 + 3 * 11
-        lines.append(f"{f'{route.hops} hops':{indent}} {self.hop_cost:10.1f}")
+        hops = "1 hop" if route.hops == 1 else f"{route.hops} hops"
+        lines.append(f"{hops:{indent}} {self.hop_cost:10.1f}")
         lines.append(f"{f'prompt of {route.prompt_tokens} tokens':{indent}} {self.prefill_cost:10.1f}")
         lines.append(f"{'sum':{indent}} {route.cost:10.1f}")
         if self.without:
@@ -100,7 +109,7 @@ def _number(value: float) -> float | None:
 
 
 def explanation(
-    route: Route, states: Mapping[str, NodeState], without: Mapping[str, Route | None], digest: str
+    route: Route, states: Mapping[str, NodeState], without: Mapping[str, Detour | None], digest: str
 ) -> Explanation:
     """Put the terms of a route together."""
     weights = route.course.weights

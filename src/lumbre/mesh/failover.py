@@ -7,21 +7,18 @@
 4. If that fails too, what is left runs a smaller model, or nothing does.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter, itemgetter
 
 from lumbre.mesh.cost import hop_micro, stage_micro
 from lumbre.mesh.errors import NoRouteAvailable, RoutingFailure
-from lumbre.mesh.reach import leading_on
+from lumbre.mesh.holding import LostLayers, RedundancyMap, cheapest_holders, tiling
 from lumbre.mesh.route import Course, Route, Stage
 from lumbre.mesh.snapshot import RouteSnapshot
-from lumbre.mesh.telemetry import Fragment, NodeState
+from lumbre.mesh.telemetry import NodeState
 from lumbre.mesh.weights import RouteWeights
-
-RedundancyMap = Mapping[int, Sequence[str]]
-"""By layer, the nodes that hold it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +99,9 @@ def failover(
 def _failure(
     route: Route, redundancy_map: RedundancyMap, failed_node: str, snapshot: RouteSnapshot, why: NoRouteAvailable | None
 ) -> RoutingFailure:
-    lost = _Lost(redundancy_map, failed_node, snapshot.states.get(failed_node))
-    whole = Stage(failed_node, *route.window)
-    missing = [
-        run
-        for run in _cut(whole, redundancy_map, snapshot)
-        if run[0] in lost and not _holders(run[0], redundancy_map, snapshot)
-    ]
+    lost = LostLayers(redundancy_map, failed_node, snapshot)
+    runs = cheapest_holders(route.window, lost, redundancy_map, snapshot)
+    missing = [run for run, holder in runs if holder is None and run[0] in lost]
     told = "the route was a degraded one already" if why is None else why.message
     message = f"{failed_node!r} failed, and nobody can take its place: {told}"
     return RoutingFailure(message, gaps=missing)
@@ -118,17 +111,16 @@ def _substituted(
     route: Route, redundancy_map: RedundancyMap, failed_node: str, snapshot: RouteSnapshot
 ) -> tuple[Stage, ...] | None:
     """Step 3: the cheapest holder of each lost layer in the failed node's place; None if that cannot run."""
-    lost = _Lost(redundancy_map, failed_node, snapshot.states.get(failed_node))
+    lost = LostLayers(redundancy_map, failed_node, snapshot)
     parts: list[_Part] = []
     for stage in route.stages:
         if stage.node_id != failed_node:
             parts.append((stage.node_id, stage.first, stage.last))
             continue
-        for first, last in _cut(stage, redundancy_map, snapshot):
-            holders = _holders(first, redundancy_map, snapshot) if first in lost else []
-            if not holders:
+        for (first, last), holder in cheapest_holders((stage.first, stage.last), lost, redundancy_map, snapshot):
+            if holder is None:
                 return None
-            parts.append((min(holders)[1], first, last))
+            parts.append((holder[1], first, last))
     stages = []
     for node_id, first, last in _collapsed(parts):
         fragments = tiling(snapshot.holders.parts(snapshot.states.get(node_id)), first, last)
@@ -142,58 +134,11 @@ _Part = tuple[str, int, int]
 """A node, and the first and last layer that it is to run."""
 
 
-class _Lost:
-    """The layers that go with a node: its telemetry's, or where there is none those for which the map names it."""
-
-    def __init__(self, redundancy_map: RedundancyMap, failed_node: str, state: NodeState | None) -> None:
-        self._fragments = None if state is None else state.served_layers
-        self._map = redundancy_map
-        self._failed = failed_node
-
-    def __contains__(self, layer: int) -> bool:
-        if self._fragments is None:
-            return self._failed in self._map.get(layer, ())
-        return any(first <= layer <= last for first, last in self._fragments)
-
-
-def _cut(stage: Stage, redundancy_map: RedundancyMap, snapshot: RouteSnapshot) -> Iterator[Fragment]:
-    """A stage's layers in runs that have the same holders, so that nothing grows with the number of layers."""
-    cuts = {stage.first}
-    fragments = {part for state in snapshot.states.values() for part in state.served_layers}
-    cuts |= {layer for first, last in fragments for layer in (first, last + 1)}
-    cuts |= {layer for each in redundancy_map for layer in (each, each + 1)}
-    inside = sorted(layer for layer in cuts if stage.first <= layer <= stage.last)
-    for first, following in zip(inside, [*inside[1:], stage.last + 1], strict=True):
-        yield first, following - 1
-
-
-def _holders(layer: int, redundancy_map: RedundancyMap, snapshot: RouteSnapshot) -> list[tuple[int, str]]:
-    """Who can answer for a layer, with what a stage there costs: the map's, and every live node that serves it."""
-    named = set(redundancy_map.get(layer, ()))
-    found = []
-    for state in snapshot.states.values():
-        serves = any(first <= layer <= last for first, last in snapshot.holders.parts(state))
-        if serves or (state.alive and state.model in (None, snapshot.model) and state.node_id in named):
-            found.append((stage_micro(state, snapshot.weights), state.node_id))
-    return found
-
-
 def _collapsed(parts: Iterable[_Part]) -> Iterator[_Part]:
     """The parts with neighbours of one node put together; a node that comes back later comes back."""
     for node_id, group in groupby(parts, key=itemgetter(0)):
         run = list(group)
         yield node_id, run[0][1], run[-1][2]
-
-
-def tiling(fragments: Sequence[Fragment], first: int, last: int) -> tuple[Fragment, ...] | None:
-    """Whole fragments that are exactly these layers one after the other, the smallest first; None if there are none."""
-    leading = leading_on(fragments, (first, last))
-    tiles = []
-    while first in leading and first != last + 1:
-        end = min(end for begin, end in fragments if begin == first and end + 1 in leading)
-        tiles.append((first, end))
-        first = end + 1
-    return tuple(tiles) if first == last + 1 else None
 
 
 def _route(
@@ -211,7 +156,7 @@ def _route(
 
 
 def _survivors(route: Route, snapshot: RouteSnapshot) -> tuple[Stage, ...]:
-    """The stages of nodes that live, in order; what lay on both sides of the lost one is put together."""
+    """The stages of nodes that live, whatever they hold by now, in order; neighbours of one node are put together."""
     live = [each for each in route.stages if (state := snapshot.states.get(each.node_id)) is not None and state.alive]
     stages = []
     for node_id, group in groupby(live, key=attrgetter("node_id")):

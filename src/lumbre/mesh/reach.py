@@ -4,7 +4,10 @@ from collections.abc import Iterable, Sequence
 from itertools import chain, islice
 
 Fragment = tuple[int, int]
+"""Its first and last layer, both ends included. It always runs whole."""
+
 Window = tuple[int, int]
+"""The first and last layer that are wanted."""
 
 LISTED_LAYERS = 10_000
 _NAMED_RUNS = 8

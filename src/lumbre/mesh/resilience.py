@@ -4,10 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from lumbre.mesh.edges import Window
-from lumbre.mesh.reach import reachable, usable
+from lumbre.mesh.reach import Fragment, Window, reachable, usable
 from lumbre.mesh.snapshot import RouteSnapshot
-from lumbre.mesh.telemetry import Fragment
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,9 @@ def resilience(snapshot: RouteSnapshot) -> Resilience:
     fragments = holders.fragments()
     useful = usable(fragments, window)
     has_route = window[1] + 1 in reachable(fragments, window)
-    indispensable = sorted(node for node in held if has_route and not _goes_without(held, node, window))
+    # Who is indispensable is on every route, so those of one are enough.
+    candidates = set(snapshot.route().nodes) if has_route else set()
+    indispensable = sorted(node for node in candidates if not _goes_without(held, node, window))
     idle = sorted((node, part) for node, parts in held.items() for part in set(parts) if part not in useful)
     return Resilience(window, has_route, tuple(indispensable), _held_once(held.items(), window), tuple(idle))
 

@@ -1,20 +1,18 @@
 """What a route is, and what is asked of the router. Only data, and its price."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from lumbre.core.quoting import quoted
 from lumbre.mesh.cost import MICRO, prefill_micro
-from lumbre.mesh.telemetry import MOST, Fragment
+from lumbre.mesh.reach import Fragment, Window
+from lumbre.mesh.telemetry import MOST
 from lumbre.mesh.weights import RouteWeights
 
 if TYPE_CHECKING:
     from lumbre.mesh.explanation import Explanation
     from lumbre.mesh.snapshot import RouteSnapshot
-
-Window = tuple[int, int]
-"""The first and last layer that are wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +92,29 @@ class Course(NamedTuple):
     weights: RouteWeights
 
 
-@dataclass(slots=True, unsafe_hash=True)  # not frozen, which costs half as much again: every request is served one
-class Route:
-    """The ordered stages that cover the window, and what they cost with a prompt.
+class Route(NamedTuple):
+    """The ordered stages that cover the window, and what they cost with a prompt. A tuple, because every request is
+    served one.
 
     Attributes:
-        snapshot: the telemetry that it rests on.
+        snapshot: the telemetry that it rests on. Two routes are equal whatever that is.
     """
 
     course: Course
-    snapshot: "RouteSnapshot" = field(compare=False, repr=False)
+    snapshot: "RouteSnapshot"
     prompt_tokens: int = 0
+
+    def __eq__(self, other: object) -> bool:
+        return self[::2] == other[::2] if isinstance(other, Route) else NotImplemented
+
+    def __ne__(self, other: object) -> bool:
+        return self[::2] != other[::2] if isinstance(other, Route) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self[::2])
+
+    def __repr__(self) -> str:
+        return f"Route(course={self.course!r}, prompt_tokens={self.prompt_tokens!r})"
 
     @property
     def model(self) -> str:

@@ -8,16 +8,21 @@ The order: cost, then fewer stages, then the sequence of node ids, then that of 
 (`edges`). Where even the fragments are the same and only their owners differ, a stage ends sooner rather than later.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 from lumbre.mesh.edges import STAGE_BITS, Edges
+from lumbre.mesh.reach import Fragment
 from lumbre.mesh.route import Stage
-from lumbre.mesh.telemetry import Fragment
 
 Step = tuple[str, int]
 """A node that goes on from a boundary, and the last layer of its fragment."""
+
+
+Stay = tuple[int, int, int]
+"""What a node does best that has just run a fragment of its own: it goes on into the next. The key of what is to come
+when it is left, the next fragment's last layer, and the boundary at which it is left."""
 
 
 @dataclass(slots=True)
@@ -30,15 +35,14 @@ class Solution:
         tail: by boundary, the key of what is to come for whoever arrives from another node, the hop included; 0 at the
             end. A boundary from which nothing leads to the end has none.
         choice: by boundary, the step that is taken.
-        stay: by boundary, the nodes that have just run a fragment of their own and do best to go on into the next: the
-            key of what is to come after that, and the next fragment's last layer.
+        stay: by boundary, the nodes that have just run a fragment of their own and do best to go on into the next.
     """
 
     end: int
     hop: int
     tail: dict[int, int]
     choice: dict[int, Step]
-    stay: dict[int, dict[str, tuple[int, int]]]
+    stay: dict[int, dict[str, Stay]]
 
     def cost(self, boundary: int) -> int:
         """What the best way from a boundary to the end costs, in millionths."""
@@ -57,18 +61,30 @@ class Solution:
             boundary = last + 1
         return tuple(stages)
 
-    def story(self, step: Step, boundary: int) -> tuple[list[str], list[Fragment]]:
-        """The ids, one a stage, and the fragments, from a boundary at which this step is taken."""
+    def left_at(self, node: str, boundary: int) -> int:
+        """Where a node is left that has just run a fragment of its own up to a boundary."""
+        stay = self.stay[boundary].get(node) if boundary in self.stay else None
+        return boundary if stay is None else stay[2]
+
+    def onward(self, boundary: int) -> Iterator[tuple[str, int]]:
+        """The nodes from a boundary on, one a stage, each with where it is left."""
+        while boundary != self.end:
+            node, last = self.choice[boundary]
+            boundary = self.left_at(node, last + 1)
+            yield node, boundary
+
+    def path(self, step: Step, boundary: int) -> Iterator[tuple[Fragment, str]]:
+        """The fragments from a boundary on at which this step is taken, each with its node."""
         node, last = step
-        fragments = [(boundary, last)]
-        while last + 1 in self.stay and (stay := self.stay[last + 1].get(node)) is not None:
-            fragments.append((last + 1, stay[1]))
-            last = stay[1]
-        rest = self.stages(last + 1)
-        return [node, *(stage.node_id for stage in rest)], [
-            *fragments,
-            *(part for stage in rest for part in stage.fragments),
-        ]
+        yield (boundary, last), node
+        while last + 1 != self.end:
+            boundary = last + 1
+            stay = self.stay[boundary].get(node) if boundary in self.stay else None
+            if stay is None:
+                node, last = self.choice[boundary]
+            else:
+                last = stay[1]
+            yield (boundary, last), node
 
 
 def solve(edges: Edges, hop: int) -> Solution:
@@ -83,12 +99,12 @@ def solve(edges: Edges, hop: int) -> Solution:
     return solution
 
 
-def solve_again(known: Solution, old: Edges, new: Edges, touched: Iterable[int]) -> Solution:
+def solve_again(known: Solution, new: Edges, touched: Iterable[int]) -> Solution:
     """Solve what begins at some boundaries, and what changes with it; the rest stays as it is known.
 
     Args:
-        old: the edges of what is known.
-        new: the edges now, of the same window; they differ in what begins at the touched boundaries alone.
+        new: the edges now, of the same window; they differ from those of what is known in what begins at the touched
+            boundaries alone.
     """
     solution = Solution(known.end, known.hop, known.tail.copy(), known.choice.copy(), known.stay.copy())
     before = new.before()
@@ -117,7 +133,7 @@ def _differs(known: Solution, solution: Solution, boundary: int, changed: set[in
     # The same step, and another way behind it.
     choice = solution.choice.get(boundary)
     stays = solution.stay.get(boundary, {}).values()
-    return (choice is not None and choice[1] + 1 in changed) or any(last + 1 in changed for _, last in stays)
+    return (choice is not None and choice[1] + 1 in changed) or any(stay[1] + 1 in changed for stay in stays)
 
 
 def _settle(solution: Solution, edges: Edges, boundaries: Iterable[int]) -> None:
@@ -149,6 +165,7 @@ def _settle(solution: Solution, edges: Edges, boundaries: Iterable[int]) -> None
         if best is not None:
             tail[boundary] = best + hop
             choice[boundary] = node, last
+        # Without a leading fragment in the window nobody asks who stays.
         if chained and boundary in edges.following:
             _consider_staying(solution, edges, boundary)
 
@@ -163,7 +180,7 @@ def _after(solution: Solution, node: str, boundary: int) -> int | None:
 def _consider_staying(solution: Solution, edges: Edges, boundary: int) -> None:
     """Find the nodes that do better to go on from a boundary into a fragment of their own than to be left there."""
     leaving = solution.tail.get(boundary)
-    stays: dict[str, tuple[int, int]] = {}
+    stays: dict[str, Stay] = {}
     for _, node, last in edges.following[boundary]:
         after = _after(solution, node, last + 1)
         if after is None:
@@ -171,16 +188,16 @@ def _consider_staying(solution: Solution, edges: Edges, boundary: int) -> None:
         known = stays.get(node)
         other = leaving if known is None else known[0]
         if other is None or after < other:
-            stays[node] = after, last
-        elif after == other:
-            (_, *ids), fragments = solution.story((node, last), boundary)
-            if known is None:
-                others = solution.story(solution.choice[boundary], boundary)
-            else:
-                (_, *other_ids), other_fragments = solution.story((node, known[1]), boundary)
-                others = other_ids, other_fragments
-            if (ids, fragments) < others:
-                stays[node] = after, last
+            is_better = True
+        elif after > other:
+            is_better = False
+        elif known is None:
+            step, left_at = solution.choice[boundary], boundary
+            is_better = _comes_first(solution, boundary, (node, last), step, left_at)
+        else:
+            is_better = _comes_first(solution, boundary, (node, last), (node, known[1]), known[2])
+        if is_better:
+            stays[node] = after, last, solution.left_at(node, last + 1)
     if stays:
         solution.stay[boundary] = stays
 
@@ -189,4 +206,28 @@ def _precedes(solution: Solution, boundary: int, one: Step, other: Step) -> bool
     """Whether the first of two steps from a boundary, whose keys are the same, comes first in the order."""
     if one[0] != other[0]:
         return one[0] < other[0]
-    return solution.story(one, boundary) < solution.story(other, boundary)
+    return _comes_first(solution, boundary, one, other, solution.left_at(other[0], other[1] + 1))
+
+
+def _comes_first(solution: Solution, boundary: int, one: Step, other: Step, other_left_at: int) -> bool:
+    """The same of two ways on for one node: the ids that follow it are compared, then the fragments.
+
+    Both walk on only until they meet: what comes then is the same.
+
+    Args:
+        other_left_at: where the node is left if the second is taken; the boundary itself if that is another node's.
+    """
+    left_at = solution.left_at(one[0], one[1] + 1)
+    ways = solution.onward(left_at), solution.onward(other_left_at)
+    while left_at != other_left_at:
+        (node, left_at), (other_node, other_left_at) = next(ways[0]), next(ways[1])
+        if node != other_node:
+            return node < other_node
+    for (mine, node), (its, other_node) in zip(
+        solution.path(one, boundary), solution.path(other, boundary), strict=False
+    ):
+        if mine != its:
+            return mine < its
+        if node == other_node:
+            break
+    return False

@@ -11,16 +11,14 @@ from dataclasses import astuple, replace
 from lumbre.mesh.cost import hop_micro
 from lumbre.mesh.edges import Edges, Holders, edges_of
 from lumbre.mesh.errors import InvalidTelemetry, NoRouteAvailable
-from lumbre.mesh.explanation import Explanation, explanation
-from lumbre.mesh.reach import dead_ends, layers, missing_layers
-from lumbre.mesh.route import Course, Route, Window, check_tokens, check_window
+from lumbre.mesh.explanation import Detour, Explanation, explanation
+from lumbre.mesh.reach import Window, dead_ends, layers, missing_layers
+from lumbre.mesh.route import Course, Route, check_tokens, check_window
 from lumbre.mesh.shortest import Solution, solve, solve_again
 from lumbre.mesh.telemetry import MOST, NodeState, first_twice
 from lumbre.mesh.weights import RouteWeights
 
 _DIGEST_CHARS = 16
-_NAMED = 8
-"""Boundaries that a message names."""
 
 
 class RouteSnapshot:
@@ -78,15 +76,20 @@ class RouteSnapshot:
         return self._following(state, self._layer_range)
 
     def without(self, node_id: str) -> "RouteSnapshot":
-        """The snapshot of the same window in which a node is dead."""
+        """The snapshot of the same window in which a node is dead.
+
+        Raises:
+            KeyError: there is no such node.
+        """
         return self._following(replace(self.states[node_id], alive=False), self.window)
 
     def explain(self, route: Route) -> Explanation:
         """What a route of this snapshot costs, term by term, and what there is without each of its nodes."""
-        without: dict[str, Route | None] = {}
+        without: dict[str, Detour | None] = {}
         for node_id in dict.fromkeys(route.nodes):
             try:
-                without[node_id] = self.without(node_id).route(route.prompt_tokens)
+                other = self.without(node_id).route(route.prompt_tokens)
+                without[node_id] = Detour(other.nodes, other.cost)
             except NoRouteAvailable:
                 without[node_id] = None
         return explanation(route, self.states, without, self.digest())
@@ -118,7 +121,7 @@ class RouteSnapshot:
             return RouteSnapshot(tuple(states.values()), self.weights, self.model, layer_range)
         touched = {part for part in (*old, *new) if window[0] <= part[0] and part[1] <= window[1]}
         edges = self._edges.with_holders(holders, touched)
-        solution = solve_again(self._solution, self._edges, edges, {first for first, _ in touched})
+        solution = solve_again(self._solution, edges, {first for first, _ in touched})
         return self._made(state, layer_range, holders, edges, solution)
 
     def _made(
@@ -145,7 +148,7 @@ class RouteSnapshot:
         if missing:
             why = f"no live node covers {layers(missing)}"
         else:
-            where = ", ".join(map(str, stops[:_NAMED]))
-            why = f"every path stops at layer {where}, where no fragment begins that ends inside the window"
+            at = layers([(stop, stop) for stop in stops])
+            why = f"every path stops at {at}, where no fragment begins that ends inside the window"
         message = f"no route for layers [{window[0]}, {window[1]}] of {self.model!r}: {why}"
         return NoRouteAvailable(message, window=window, gaps=missing, dead_ends=stops)

@@ -10,9 +10,7 @@ from typing import Any, NamedTuple
 
 from lumbre.core.quoting import quoted
 from lumbre.mesh.errors import InvalidTelemetry
-
-Fragment = tuple[int, int]
-"""Its first and last layer, both ends included. It always runs whole."""
+from lumbre.mesh.reach import Fragment
 
 MOST = 1e9
 """No number of a node is larger: beyond it float64 begins to lose what the order of routes depends on."""
@@ -21,6 +19,8 @@ _NUMBERS = ("latency_ms", "current_load", "capacity_score")
 _REQUIRED = ("node_id", *_NUMBERS, "served_layers", "alive")
 _KNOWN = frozenset({*_REQUIRED, "model"})
 _ID_CHARS = 200
+_MOST_FRAGMENTS = 4_096
+"""Of one node. No model has so many layers, and a reply with more could only keep the router busy."""
 
 
 class Links(NamedTuple):
@@ -75,7 +75,7 @@ class NodeState:
     alive: bool = True
     model: str | None = None
     diagnostics: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    links: "Links" = field(init=False, compare=False, repr=False)
+    links: Links = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if type(self.node_id) is not str or not 0 < len(self.node_id) <= _ID_CHARS:
@@ -84,6 +84,10 @@ class NodeState:
             _check_number(name, getattr(self, name))
         if not isinstance(self.served_layers, tuple):
             raise InvalidTelemetry("served_layers", f"pairs [first, last], not {quoted(self.served_layers)}")
+        if len(self.served_layers) > _MOST_FRAGMENTS:
+            raise InvalidTelemetry(
+                "served_layers", f"{len(self.served_layers)} fragments; {_MOST_FRAGMENTS} is the most"
+            )
         for number, fragment in enumerate(self.served_layers):
             _check_fragment(f"served_layers[{number}]", fragment)
         if type(self.alive) is not bool:
@@ -120,7 +124,7 @@ class NodeState:
             else layers,
             said["alive"],
             said.get("model"),
-            {str(key): value for key, value in said.items() if key not in _KNOWN},
+            {key: value for key, value in said.items() if key not in _KNOWN},
         )
 
 

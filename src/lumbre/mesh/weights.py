@@ -33,6 +33,7 @@ class RouteWeights:
             value = getattr(self, each.name)
             if type(value) not in (int, float) or not value >= 0 or not _is_finite(value):
                 raise ValueError(f"{each.name}: a weight is a finite number, 0 or more, not {quoted(value)}")
+            object.__setattr__(self, each.name, float(value) + 0.0)  # of the two zeros the one without a sign
 
 
 def _is_finite(value: float) -> bool:

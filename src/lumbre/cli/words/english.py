@@ -210,8 +210,11 @@ TEXTS: Mapping[str, str] = MappingProxyType(
         "mesh.telemetry": "telemetry {digest}",
         "mesh.nothing_served": "no live node serves a layer (model: {model})",
         "mesh.no_route": "no route for layers {window} (model: {model}): {why}",
-        "mesh.no_route_missing": "no live node covers layers {layers}",
-        "mesh.no_route_stops": "every path stops at layer {layer}, where no fragment begins that leads on",
+        "mesh.no_route_missing": "no live node covers {layers}",
+        "mesh.no_route_stops": "every path stops at {layers}, where no fragment begins that ends inside the window",
+        "mesh.one_layer": "layer {layer}",
+        "mesh.several_layers": "layers {layers}",
+        "mesh.and_more": "{named} and {count} more",
         "mesh.no_successor": (
             "{node} failed, and nobody can take its place: {why}; --fallback-model NAME names a smaller model "
             "that the survivors can run"

@@ -219,8 +219,13 @@ TEXTS: Mapping[str, str] = MappingProxyType(
         "mesh.telemetry": "telemetría {digest}",
         "mesh.nothing_served": "ningún nodo vivo sirve una capa (modelo: {model})",
         "mesh.no_route": "no hay ruta para las capas {window} (modelo: {model}): {why}",
-        "mesh.no_route_missing": "ningún nodo vivo cubre las capas {layers}",
-        "mesh.no_route_stops": "todo camino acaba en la capa {layer}, donde no empieza un fragmento que siga adelante",
+        "mesh.no_route_missing": "ningún nodo vivo cubre {layers}",
+        "mesh.no_route_stops": (
+            "todo camino acaba en {layers}, donde no empieza ningún fragmento que acabe dentro de la ventana"
+        ),
+        "mesh.one_layer": "la capa {layer}",
+        "mesh.several_layers": "las capas {layers}",
+        "mesh.and_more": "{named} y {count} más",
         "mesh.no_successor": (
             "{node} ha fallado y nadie puede ocupar su lugar: {why}; --fallback-model NOMBRE nombra un modelo menor "
             "que los supervivientes pueden ejecutar"
