@@ -37,6 +37,12 @@ def test_the_route_is_one_line_with_its_cost(lumbre: Lumbre) -> None:
     assert done.stdout == "layers 0-11: mini (0-7) → laptop (8-11), 1 hop, cost 71.5 ms\n"
 
 
+def test_a_terminal_that_has_no_arrows_is_told_all_the_same(lumbre: Lumbre) -> None:
+    done = lumbre.run("mesh", "route", "--nodes", str(EXAMPLE), PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "layers 0-11: mini (0-7) \\u2192 laptop (8-11), 1 hop, cost 71.5 ms\n"
+
+
 def test_the_route_is_told_in_spanish(lumbre: Lumbre) -> None:
     done = lumbre.run("mesh", "route", "--nodes", str(EXAMPLE), LUMBRE_LANG="es")
     assert done.stdout == "capas 0-11: mini (0-7) → laptop (8-11), 1 salto, coste 71.5 ms\n"

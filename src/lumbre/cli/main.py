@@ -1,6 +1,7 @@
 """Decides which command a line means and which language it speaks: `lumbre` itself. The shell drives it."""
 
 import contextlib
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -27,6 +28,8 @@ SHELLS = frozenset({"bash", "zsh", "fish", "powershell", "pwsh"})
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; returns the exit status."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without `→` is no reason to say nothing
     line = _read_line(sys.argv[1:] if argv is None else argv)
     shell = Shell(Words(line.lang), line.json)
     if line.wrong_lang is not None:
