@@ -19,7 +19,6 @@ from bench.gateway.figures import (
     percentile,
 )
 
-OPENING, CLOSING = "<!-- bench:gateway -->", "<!-- /bench:gateway -->"
 GATEWAYS = ("nginx", "lumbre")
 QUIET_SPREAD = 0.3
 """A round that falls behind by more than this share met a machine that was busy with something else."""
@@ -110,19 +109,6 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table in Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def put_into(page: str, text: str) -> str:
-    """The page with the text between its two marks, and nothing else changed.
-
-    Raises:
-        ValueError: the page does not have each mark once, in order.
-    """
-    before, opening, rest = page.partition(OPENING)
-    old, closing, after = rest.partition(CLOSING)
-    if not opening or not closing or OPENING in old + after or CLOSING in before + after:
-        raise ValueError(f"it must have {OPENING} and then {CLOSING}, once each")
-    return f"{before}{OPENING}\n\n{text.strip()}\n\n{CLOSING}{after}"
 
 
 def _load_rows(figures: Figures) -> list[list[str]]:

@@ -21,11 +21,13 @@ import orjson
 from bench.gateway.figures import raw
 from bench.gateway.load import Wrk
 from bench.gateway.processes import BenchError, Cores, tidy_ending
-from bench.gateway.report import put_into, report
+from bench.gateway.report import report
 from bench.gateway.rounds import Measurement, Plan, say
 from bench.gateway.targets import targets, tools
+from bench.page import DOCS, put_into
 
-PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
+MARK = "bench:gateway"
+PAGE = DOCS / "benchmarks.md"
 
 
 def main(argv: Sequence[str]) -> int:
@@ -89,7 +91,7 @@ def fill_page(text: str) -> str:
         BenchError: the page has no place for them.
     """
     try:
-        return put_into(PAGE.read_text(encoding="utf-8"), text)
+        return put_into(PAGE.read_text(encoding="utf-8"), MARK, text)
     except (OSError, ValueError) as error:
         raise BenchError(f"{PAGE} cannot be written: {error}") from error
 

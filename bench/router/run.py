@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from bench.gateway.run import cpu_model, kernel
-from bench.router.page import DOCS, put_into
+from bench.page import DOCS, put_into
 from bench.router.report import report
 from bench.router.timing import FULL, QUICK, Disagreement, measure
 

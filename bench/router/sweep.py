@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 
 from bench.gateway.report import table
-from bench.router.page import DOCS, put_into
+from bench.page import DOCS, put_into
 from bench.router.places import FILE, MODEL, record, recorded
 from bench.router.plot import Panel, Series, drawing
 

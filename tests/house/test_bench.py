@@ -21,8 +21,10 @@ import pytest
 from bench.gateway.figures import CASES, JSON_64, TARGETS, Figures, Memory, Sample
 from bench.gateway.load import Client, Wrk
 from bench.gateway.processes import BenchError, Child, Cores
-from bench.gateway.report import CLOSING, GOALS, OPENING, put_into, report
+from bench.gateway.report import GOALS, report
+from bench.gateway.run import MARK, PAGE
 from bench.gateway.targets import PACKAGES, Target, build_mock, tools
+from bench.page import put_into
 
 from processes import until
 
@@ -315,22 +317,8 @@ def test_a_machine_that_was_busy_is_told_of() -> None:
     assert report(run, ABOUT).splitlines()[-1].startswith("Rounds fell behind by up to 40%: the machine was busy")
 
 
-def test_the_tables_are_put_between_the_marks_and_nothing_else_changes() -> None:
-    page = f"before\n{OPENING}\n\nold\n\n{CLOSING}\nafter\n"
-    written = put_into(page, "new")
-    assert written == page.replace("old", "new")
-    assert put_into(written, "new") == written
-
-
-@pytest.mark.parametrize("page", ["", OPENING, CLOSING + OPENING, OPENING + OPENING + CLOSING, OPENING + CLOSING * 2])
-def test_a_page_without_its_two_marks_is_not_written(page: str) -> None:
-    with pytest.raises(ValueError, match="once each"):
-        put_into(page, "new")
-
-
 def test_the_page_has_its_place_for_the_tables() -> None:
-    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
-    assert "new" in put_into(page, "new")
+    assert "new words" in put_into(PAGE.read_text(encoding="utf-8"), MARK, "new words")
 
 
 def bench(*words: str) -> "subprocess.Popen[str]":

@@ -10,10 +10,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from bench.page import DOCS, put_into
 from bench.router import places, sweep
 from bench.router.dijkstra import cheapest
 from bench.router.meshes import ALIGNED, CASES, KINDS, MULTI, Size, mesh
-from bench.router.page import DOCS, put_into
 from bench.router.plot import INKS, drawing
 from bench.router.report import GOALS, report
 from bench.router.run import MARK, PAGE
@@ -180,7 +180,16 @@ def test_text_is_put_between_its_own_marks_and_nothing_else_changes() -> None:
     assert put_into(page, "one", "new\n") == page.replace("old", "new")
 
 
-@pytest.mark.parametrize("page", ["", "<!-- one -->", "<!-- /one --><!-- one -->", "<!-- one --><!-- /one -->" * 2])
+@pytest.mark.parametrize(
+    "page",
+    [
+        "",
+        "<!-- one -->",
+        "<!-- /one --><!-- one -->",
+        "<!-- one --><!-- one --><!-- /one -->",
+        "<!-- one --><!-- /one -->" * 2,
+    ],
+)
 def test_a_page_without_its_two_marks_is_not_written(page: str) -> None:
     with pytest.raises(ValueError, match="once each"):
         put_into(page, "one", "new")

@@ -153,6 +153,7 @@ def _settle(solution: Solution, edges: Edges, boundaries: Iterable[int]) -> None
             elif total == best and _precedes(solution, boundary, (its_node, its_last), (node, last)):
                 node, last = its_node, its_last
         if chained:
+            # The loop above once more, but for what comes after; a call for each edge would cost as much as the rest.
             for key, its_node, its_last in edges.leading.get(boundary, ()):
                 after = _after(solution, its_node, its_last + 1)
                 if after is None:

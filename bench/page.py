@@ -1,8 +1,9 @@
-"""Where a command's text stands in a page: between two marks that bear its name. Pure; `run` and `sweep` drive it."""
+"""Where a command's text stands in a page: between two marks that bear its name. Pure; every command
+that writes one drives it."""
 
 from pathlib import Path
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[1] / "docs"
 
 
 def put_into(page: str, name: str, text: str) -> str:
