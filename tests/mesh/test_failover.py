@@ -315,9 +315,14 @@ def test_a_degraded_route_without_a_survivor_is_empty_and_costs_infinity() -> No
 
 
 def test_a_degraded_route_can_be_explained() -> None:
-    assert after(routed(LINE), "middle", LINE, fallback_model=SMALLER).route.explain() is not None
+    left = after(routed(LINE), "middle", LINE, fallback_model=SMALLER).route
+    told = left.explain().as_dict()
+    assert (told["nodes"], told["degraded"], told["model"]) == (["head", "tail"], True, SMALLER)
+    assert told["cost"] == left.cost == sum(stage["cost"] for stage in told["stages"]) + told["hop_cost"]
+    assert told["without"] == {"head": None, "tail": None}
     alone = (node("alone", (0, 3)),)
-    assert after(routed(alone), "alone", alone, fallback_model=SMALLER).route.explain() is not None
+    nobody = after(routed(alone), "alone", alone, fallback_model=SMALLER).route.explain().as_dict()
+    assert (nobody["nodes"], nobody["stages"], nobody["cost"], nobody["without"]) == ([], [], None, {})
 
 
 def test_a_degraded_route_that_loses_one_more_node_is_never_called_whole() -> None:
