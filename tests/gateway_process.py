@@ -92,6 +92,12 @@ class GatewayProcess(JsonLines):
             part: dict[str, Any] = call.json()["tiers"]["A"]
             return part
 
+    def ledger(self, decision: str | None) -> list[dict[str, Any]]:
+        """What the ledger has of a decision."""
+        with self.get(f"/v1/ledger?decision={decision}") as call:
+            records: list[dict[str, Any]] = call.json()["records"]
+            return records
+
     def busy(self) -> tuple[int, int]:
         """Requests in flight on all upstreams, and requests that wait for a slot."""
         part = self.tier_a()

@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from lumbre.backends.exchange import Exchange, Opening
-from lumbre.backends.upstream import Address, Outbound
+from lumbre.backends.permit import Address, looking
+from lumbre.backends.upstream import Outbound
 from lumbre.gateway.deadlines import Deadlines
 
 LIMITS = Deadlines(connect_s=2, header_s=2, first_token_s=5, idle_s=5, total_s=9, keepalive_s=9)
@@ -43,7 +44,7 @@ class Upstream:
             writer.close()
 
     def open(self, body: bytes = b"{}", **more: Any) -> Opening:
-        return self.outbound.post(Address(f"{self.url}/v1"), "/x", body, {}, LIMITS, **more)
+        return self.outbound.post(looking(Address(f"{self.url}/v1")), "/x", body, {}, LIMITS, **more)
 
     async def post(self, body: bytes = b"{}", **more: Any) -> Exchange:
         opening = self.open(body, **more)

@@ -5,29 +5,58 @@ from typing import Any, cast
 
 from lumbre.api.models import can_be_asked_for, entry, names
 from lumbre.gateway.aliases import Aliases
+from lumbre.gateway.breaker import BreakerLimits
 from lumbre.gateway.deadlines import Deadlines
+from lumbre.gateway.policy import Policy
+from lumbre.runtime.board import Board
 from lumbre.runtime.dispatch import Dispatcher, Embeddings
 from lumbre.runtime.gateway import Gateway
+from lumbre.runtime.house import House, Rules
 from lumbre.runtime.lanes import Lane
+from lumbre.runtime.purse import Purse
 from lumbre.runtime.tier import Tier
 
 NOTHING: Any = None
 LIMITS = Deadlines(connect_s=1, header_s=1, first_token_s=1, idle_s=1, total_s=1, keepalive_s=1)
 
 
-def tier(lane: Lane) -> Tier:
-    return Tier([lane], max_waiting=1, wait_s=1, strict_json=False, suspect=lambda _lane: None)
+BREAKER = BreakerLimits(failures=3, open_s=1, most_open_s=1, jitter=0, calm_s=1)
+RULES = Rules(a_does_strict_json=False, on_closed="auto", c_direct=frozenset(), c_has_key=False)
+
+
+def house(lane: Lane) -> House:
+    """A house with tier A alone, whose switches are all open."""
+    tier = Tier("A", [lane], max_waiting=1, wait_s=1, suspect=lambda _lane: None, breaker=BREAKER)
+    board = cast(Board, SimpleNamespace(policy=Policy("balanced"), closed=frozenset()))
+    purse = cast(Purse, SimpleNamespace(over=frozenset()))
+    return House(tier, None, None, board=board, purse=purse, rules=RULES)
 
 
 def gateway(aliases: dict[str, Any], *, embeds: bool = True, asked: bool = True) -> Gateway:
     """The parts of a gateway that a listing looks at."""
-    chat = tier(Lane("ollama", 1, "", models=("llama", "qwen"), asked=asked))
-    vectors = tier(Lane("vectors", 1, "", models=("nomic",), asked=asked)) if embeds else None
+    chat = house(Lane("ollama", 1, "", models=("llama", "qwen"), asked=asked))
+    vectors = house(Lane("vectors", 1, "", models=("nomic",), asked=asked)) if embeds else None
     maker = None if vectors is None else Embeddings(vectors, None, lambda: None)
     dispatcher = Dispatcher(
-        chat, maker, Aliases(aliases), NOTHING, NOTHING, LIMITS, reply_limit_bytes=1, clock=lambda: 0.0
+        chat,
+        maker,
+        Aliases(aliases),
+        NOTHING,
+        NOTHING,
+        NOTHING,
+        LIMITS,
+        finder=None,
+        reply_limit_bytes=1,
+        clock=lambda: 0.0,
     )
-    made = SimpleNamespace(tier=chat, embeddings=vectors, aliases=Aliases(aliases), dispatcher=dispatcher, began_at_s=5)
+    made = SimpleNamespace(
+        house=chat,
+        tier=chat.a,
+        embeddings=None if vectors is None else vectors.a,
+        aliases=Aliases(aliases),
+        dispatcher=dispatcher,
+        began_at_s=5,
+    )
     return cast(Gateway, made)
 
 
@@ -46,8 +75,6 @@ LEADING_NOWHERE = {
     "twice-*": "gpt-9",
     "cloud": {"C": "gpt-4o"},
     "lost-too": {"A": "gone"},
-    "batch": "tier-b",
-    "batch-*": "tier-b/batch",
 }
 
 
@@ -71,7 +98,7 @@ def test_a_name_that_a_pattern_catches_can_be_asked_for() -> None:
 
 def test_a_name_that_leads_nowhere_cannot_be_asked_for() -> None:
     there = gateway({**ALIASES, **LEADING_NOWHERE})
-    asked = (*LEADING_NOWHERE, "lost-1", "twice-2", "batch-3", "tier-b", "tier-c", "gone")
+    asked = (*LEADING_NOWHERE, "lost-1", "twice-2", "tier-c", "gone")
     assert not [name for name in asked if can_be_asked_for(name, there)]
 
 

@@ -23,6 +23,7 @@ SHAPES: dict[str, Shape] = {
     "/v1/responses": RESPONSES_REQUEST,
     "/v1/messages": MESSAGES_REQUEST,
     "/v1/messages/count_tokens": COUNT_TOKENS_REQUEST,
+    "/v1/flow/explain": CHAT_REQUEST,
 }
 
 

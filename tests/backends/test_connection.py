@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from lumbre.backends.upstream import Address, Outbound
+from lumbre.backends.permit import Address, looking
+from lumbre.backends.upstream import Outbound
 from lumbre.core.errors import DeadlineError, NoConnection, UpstreamCut, UpstreamError
 from raw_upstream import LIMITS, OK, Upstream, read_request, run, soon, turns, whole
 
@@ -163,7 +164,7 @@ def test_a_get_of_such_a_body_ends_too() -> None:
         writer.write(b"HTTP/1.0 200 OK\r\nServer: old\r\n\r\n[1]")
 
     async def test(upstream: Upstream) -> None:
-        assert await upstream.outbound.get(Address(upstream.url), "/x", 5) == (200, "old", [1])
+        assert await upstream.outbound.get(looking(Address(upstream.url)), "/x", 5) == (200, "old", [1])
 
     run(serve, test)
 
@@ -230,9 +231,9 @@ def test_a_reader_that_stops_stops_the_upstream_and_nothing_is_lost() -> None:
 
 def test_nobody_at_the_address_is_no_connection() -> None:
     async def test() -> None:
-        outbound = Outbound(user_agent="test")
+        outbound, nobody = Outbound(user_agent="test"), looking(Address("http://127.0.0.1:1/v1"))
         with pytest.raises(NoConnection, match=r"127\.0\.0\.1:1"):
-            await outbound.post(Address("http://127.0.0.1:1/v1"), "/x", b"{}", {}, LIMITS).header(soon())
+            await outbound.post(nobody, "/x", b"{}", {}, LIMITS).header(soon())
         await outbound.close()
 
     asyncio.run(test())

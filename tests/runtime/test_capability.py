@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from lumbre.backends.permit import Address, looking
 from lumbre.backends.traits import LLAMA_CPP
-from lumbre.backends.upstream import Address, Outbound
+from lumbre.backends.upstream import Outbound
+from lumbre.gateway.breaker import Seen
 from lumbre.gateway.capability import UNKNOWN, Capability
 from lumbre.gateway.health import HealthState
 from lumbre.runtime import capability
@@ -64,10 +66,10 @@ async def engine(pages: dict[str, Any]) -> AsyncIterator[Engine]:
 
 async def learn(lane: Lane, served: Engine, *, reader: CapabilityReader | None = None) -> None:
     outbound = Outbound(user_agent="test")
-    address = Address(f"{served.url}/v1", "a-key")
+    permit = looking(Address(f"{served.url}/v1", "a-key"))
     try:
-        catalogue = await read_catalogue(outbound, address)
-        await (reader or CapabilityReader(lane, outbound)).read(address, catalogue)
+        catalogue = await read_catalogue(outbound, permit)
+        await (reader or CapabilityReader(lane, outbound)).read(permit, catalogue)
     finally:
         await outbound.close()
 
@@ -212,6 +214,7 @@ def test_an_upstream_gets_no_work_before_it_has_been_asked() -> None:
         lane = Lane("a", 1, "")
         seen: list[tuple[HealthState, int | None]] = []
         came = asyncio.Event()
+        told: list[Seen] = []
 
         def note(changed: Lane) -> None:
             seen.append((changed.health.state, changed.capability("smol").context_tokens))
@@ -220,13 +223,16 @@ def test_an_upstream_gets_no_work_before_it_has_been_asked() -> None:
         async with engine({"/v1/models": models("smol", owner="llamacpp"), "/props": PROPS}) as served:
             outbound = Outbound(user_agent="test")
             address = Address(f"{served.url}/v1")
-            prober = Prober(lane, address, outbound, note, probe_s=0.05, failures=1)
+            prober = Prober(
+                *(lane, address, outbound, note, lambda _lane, what, _why: told.append(what)), probe_s=0.05, failures=1
+            )
             probing = asyncio.create_task(prober.run())
             async with asyncio.timeout(10):
                 while len(seen) < 3:
                     came.clear()
                     await came.wait()
             assert set(seen) == {(HealthState.READY, 1024)}
+            assert set(told) == {Seen.PROBED_WELL}
             assert served.times("/v1/models") >= 3
             assert served.times("/props") == 1
             probing.cancel()
@@ -242,6 +248,7 @@ def test_a_supervised_engine_gets_no_work_before_it_has_been_asked() -> None:
         lane = Lane("embedded", 1, "smol", traits=LLAMA_CPP, asked=True, settled=True)
         ready = asyncio.Event()
         seen: list[HealthState] = []
+        told: list[Seen] = []
 
         def note(changed: Lane) -> None:
             seen.append(changed.health.state)
@@ -251,12 +258,13 @@ def test_a_supervised_engine_gets_no_work_before_it_has_been_asked() -> None:
 
         async with engine({"/v1/models": models("smol", owner="llamacpp"), "/props": PROPS}) as served:
             outbound, tasks = Outbound(user_agent="test"), TaskRoom()
-            written = EngineLane(lane, outbound, note, tasks)
+            written = EngineLane(lane, outbound, note, lambda _lane, what, _why: told.append(what), tasks)
             status = EngineStatus("ready", served.url, "a-key", 1, 0, None)
             written.report(status)
             async with asyncio.timeout(10):
                 await ready.wait()
             assert seen == [HealthState.STARTING, HealthState.READY]
+            assert told == [Seen.RESTARTED]
             assert lane.models == ()  # its names were known before
             await tasks.close()
             await outbound.close()

@@ -6,29 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lumbre.backends.upstream import Address
 from lumbre.core.errors import CapacityError
-from lumbre.gateway.health import Health, HealthState
+from lumbre.gateway.facts import NodeState
+from lumbre.gateway.health import HealthState
 from lumbre.runtime.lanes import Lane
-from lumbre.runtime.tier import Tier
-
-ADDRESS = Address("http://127.0.0.1:1/v1")
-
-
-def a_lane(name: str, slots: int = 1, state: HealthState = HealthState.READY) -> Lane:
-    return Lane(name, slots, "m", address=ADDRESS, health=Health(state))
-
-
-def a_tier(*lanes: Lane, waiting: int = 4) -> Tier:
-    tier = Tier(lanes, max_waiting=waiting, wait_s=9, strict_json=False, suspect=lambda _lane: None)
-    for lane in lanes:
-        tier.changed(lane)
-    return tier
-
-
-def set_state(tier: Tier, lane: Lane, state: HealthState) -> None:
-    lane.health = Health(state, reason=None if state is HealthState.READY else "told so")
-    tier.changed(lane)
+from lumbre.runtime.tier import Tier, state_of
+from runtime.tiers import UNCHECKED, a_lane, a_tier, set_state, soon
 
 
 @given(
@@ -47,7 +30,7 @@ def test_whoever_is_refused_beforehand_is_who_would_be_refused_a_permit(
         for number, (weight, among) in enumerate(requests):
             candidates = [lane for n, lane in enumerate(lanes) if n in among] or lanes[:1]
             foreseen = _refusal_of(tier, weight, candidates)
-            task = loop.create_task(tier.permit(str(number), weight, candidates, loop.time() + 60))
+            task = loop.create_task(tier.permit(str(number), weight, candidates, loop.time() + 60, UNCHECKED))
             await asyncio.sleep(0)
             refused = task.done() and task.exception() is not None
             if all(lane.health.state is HealthState.DOWN for lane in candidates):
@@ -75,7 +58,7 @@ def test_who_asks_something_waits_for_a_lane_that_is_not_up_yet() -> None:
     async def scene() -> None:
         first, second = a_lane("first", state=HealthState.STARTING), a_lane("second", state=HealthState.STARTING)
         tier = a_tier(first, second)
-        asking = asyncio.create_task(tier.reach([first, second], _soon()))
+        asking = asyncio.create_task(tier.reach([first, second], soon()))
         await asyncio.sleep(0)
         assert tier.waiting == 1
         set_state(tier, first, HealthState.DOWN)
@@ -95,20 +78,79 @@ def test_who_asks_something_is_told_when_nobody_is_up_or_comes_up_in_time() -> N
         with pytest.raises(CapacityError, match="no upstream of tier A is up") as late:
             await tier.reach([lane], asyncio.get_running_loop().time() + 0.05)
         assert (late.value.status, late.value.code) == (503, "no_tier")
-        asking = asyncio.create_task(tier.reach([lane], _soon()))
+        asking = asyncio.create_task(tier.reach([lane], soon()))
         await asyncio.sleep(0)
         with pytest.raises(CapacityError) as crowded:
-            await tier.reach([lane], _soon())
+            await tier.reach([lane], soon())
         assert (crowded.value.status, crowded.value.code) == (429, "saturated")
         set_state(tier, lane, HealthState.DOWN)
         with pytest.raises(CapacityError) as fell:
             await asking
         assert (fell.value.status, tier.waiting) == (503, 0)
         with pytest.raises(CapacityError, match="told so"):
-            await tier.reach([lane], _soon())
+            await tier.reach([lane], soon())
 
     asyncio.run(scene())
 
 
-def _soon() -> float:
-    return asyncio.get_running_loop().time() + 10
+def test_a_permit_leads_to_the_address_that_its_lane_has_now() -> None:
+    async def scene() -> None:
+        lane = a_lane("a")
+        with await a_tier(lane).permit("x", 1, [lane], soon(), UNCHECKED) as permit:
+            assert (permit.lane, permit.address) == (lane, lane.address)
+
+    asyncio.run(scene())
+
+
+def test_a_lane_that_rests_takes_nothing_and_those_who_wait_for_it_alone_are_told() -> None:
+    async def scene() -> None:
+        rests, works = a_lane("rests"), a_lane("works")
+        tier = a_tier(rests, works)
+        with await tier.permit("first", 1, [rests], soon(), UNCHECKED):
+            alone = asyncio.create_task(tier.permit("alone", 1, [rests], soon(), UNCHECKED))
+            await asyncio.sleep(0)
+            tier.breakers.rest(rests, 30)
+            assert state_of(rests) is NodeState.COOLING
+            with pytest.raises(CapacityError, match="left alone") as caught:
+                await alone
+            assert (caught.value.status, caught.value.code) == (503, "no_tier")
+        with await tier.permit("other", 1, [rests, works], soon(), UNCHECKED) as permit:
+            assert permit.lane is works
+        tier.breakers.close()
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("weights", [[1, 1, 1], [2, 1], [3], [9]])
+def test_whoever_leaves_leaves_nothing_behind(weights: list[int]) -> None:
+    async def scene() -> None:
+        lane = a_lane("a", 3)
+        tier = a_tier(lane)
+        for _ in range(2):
+            permits = []
+            for number, weight in enumerate(weights):
+                permits.append(await tier.permit(f"r{number}", weight, [lane], soon(), UNCHECKED))
+            with pytest.raises(CapacityError):
+                await tier.permit("late", 3, [lane], asyncio.get_running_loop().time(), UNCHECKED)
+            for permit in permits:
+                with permit:
+                    pass
+            assert (tier.in_flight(lane), tier.waiting) == (0, 0)
+
+    asyncio.run(scene())
+
+
+def test_who_would_be_asked_first_is_who_is_asked() -> None:
+    async def scene() -> None:
+        lanes = [a_lane(name, 3) for name in "abc"]
+        tier, held = a_tier(*lanes), []
+        for number in range(9):
+            first = tier.first_of([lane.id for lane in lanes])
+            permit = await tier.permit(str(number), 1, lanes, soon(), UNCHECKED)
+            assert permit.lane.id == first
+            held.append(permit)
+        for permit in held:
+            with permit:
+                pass
+
+    asyncio.run(scene())

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lumbre.backends.permit import Address
 from lumbre.backends.traits import LLAMA_CPP
-from lumbre.backends.upstream import Address
 from lumbre.core.errors import CapacityError
 from lumbre.runtime.lanes import Lane
 from lumbre.runtime.token_count import TokenCounter, estimate

@@ -69,7 +69,8 @@ def test_each_deadline_has_its_own_error(
     took_s = time.monotonic() - started_s
     assert error["code"] == f"deadline_{deadline}"
     assert f"{deadline}_s" in error["message"]
-    assert status == (200 if stream and deadline in {"first_token", "idle", "total"} else 504)
+    # Before the first token nothing of the stream has reached the client, unless it was kept alive meanwhile.
+    assert status == (200 if stream and deadline in {"idle", "total"} else 504)
     assert LIMITS[f"{deadline}_s"] <= took_s < LIMITS[f"{deadline}_s"] + 1.5
     rogue.wait(name, "gone")
 

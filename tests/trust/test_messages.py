@@ -12,7 +12,6 @@ from anthropic.types import Message
 from gateway_process import GatewayProcess, Opener
 from messages_client import ASKED, HELLO, ChatAnswer, async_sdk, facts, post, sdk, wish
 from rogue_process import RogueProcess
-from wire_client import poll
 
 
 @pytest.fixture
@@ -212,12 +211,10 @@ def test_a_count_leaves_a_record(gateway: GatewayProcess) -> None:
             assert call.status == status
             counted.append(call.header("x-lumbre-decision"))
             call.read()
-    log = gateway.state_dir / "logs" / "requests.log"
-    poll(lambda: all(str(each) in log.read_text() for each in counted), what="the counts are not in the log")
-    lines = [line for line in map(json.loads, log.read_text().splitlines()) if line["decision"] in counted]
-    assert [(line["endpoint"], line["node"], line["status"], line["outcome"]) for line in lines] == [
-        ("/messages/count_tokens", "rogue", 200, "ok"),
-        ("/messages/count_tokens", "", 404, "model_not_found"),
+    records = [record for each in counted for record in gateway.ledger(each)]
+    assert [(one["kind"], one["endpoint"], one["node"], one["status"], one["outcome"]) for one in records] == [
+        ("request", "/messages/count_tokens", "rogue", 200, "ok"),
+        ("request", "/messages/count_tokens", None, 404, "model_not_found"),
     ]
 
 

@@ -215,9 +215,10 @@ def test_an_engines_refusal_keeps_its_status_and_its_words(client: Anthropic, st
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_an_engines_retry_after_reaches_the_sdk(client: Anthropic, status: int) -> None:
-    with pytest.raises(APIStatusError) as caught:
-        client.messages.create(**ASKED, **wish({"do": "refuse", "status": status}))
+def test_an_engines_retry_after_reaches_the_sdk(open_gateway: Opener, status: int) -> None:
+    # A gateway of its own: the upstream is then left alone for as long as it asked.
+    with sdk(open_gateway().ready().url) as client, pytest.raises(APIStatusError) as caught:
+        client.messages.create(**ASKED, **wish({"do": "refuse", "status": status, "retry_after": "7"}))
     assert caught.value.response.headers["retry-after"] == "7"
 
 

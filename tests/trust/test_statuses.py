@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway_process import GatewayProcess
+from gateway_process import GatewayProcess, Opener
 from rogue_process import RogueProcess
 
 SECRETS = {
@@ -37,8 +37,9 @@ def test_a_refused_key_of_the_gateway_is_no_fault_of_the_caller(gateway: Gateway
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_retry_after_and_rate_limit_headers_reach_the_caller(gateway: GatewayProcess, status: int) -> None:
-    with gateway.chat({"rogue": {"do": "refuse", "status": status}}) as call:
+def test_retry_after_and_rate_limit_headers_reach_the_caller(open_gateway: Opener, status: int) -> None:
+    # A gateway of its own: the upstream is then left alone for as long as it asked.
+    with open_gateway().ready().chat({"rogue": {"do": "refuse", "status": status, "retry_after": "7"}}) as call:
         assert call.header("retry-after") == "7"
         assert call.header("x-ratelimit-limit-requests") == "60"
         assert call.header("x-ratelimit-remaining-requests") == "0"

@@ -75,15 +75,24 @@ def test_a_request_goes_round_an_upstream_that_is_not_there(
             call.read()
 
 
-def test_a_request_that_an_engine_has_begun_to_answer_is_never_sent_twice(
+def test_a_request_whose_answer_has_begun_is_never_sent_twice(
     open_gateway: Opener, rogue: RogueProcess, second: RogueProcess, name: str
 ) -> None:
     gateway = open_gateway(upstreams={"a": rogue.url, "b": second.url}).ready()
     poll(lambda: [one["state"] for one in gateway.tier_a()["upstreams"]] == ["ready", "ready"])
-    for stream in (False, True):
-        with gateway.chat({"stream": stream, "rogue": {"id": f"{name}-{stream}", "do": "cut"}}) as call:
-            call.response.read()
-    assert rogue.log()["seen"] + second.log()["seen"] == 2
+    with gateway.chat({"stream": True, "rogue": {"id": name, "do": "cut"}}) as call:
+        assert b"word0" in call.response.read()
+    assert rogue.log()["seen"] + second.log()["seen"] == 1
+
+
+def test_a_request_that_an_engine_cuts_off_before_its_first_word_goes_to_another(
+    open_gateway: Opener, rogue: RogueProcess, second: RogueProcess, name: str
+) -> None:
+    gateway = open_gateway(upstreams={"a": rogue.url, "b": second.url}).ready()
+    poll(lambda: [one["state"] for one in gateway.tier_a()["upstreams"]] == ["ready", "ready"])
+    with gateway.chat({"rogue": {"id": name, "do": "cut"}}) as call:
+        assert (call.status, call.error()["code"]) == (502, "upstream_cut")
+    assert (rogue.log()["seen"], second.log()["seen"]) == (1, 1)
 
 
 def test_a_request_that_finds_one_upstream_gone_is_served_by_another(

@@ -68,7 +68,7 @@ class Access:
             CallerError: 403 `host_not_allowed` or `origin_not_allowed`, 401 `invalid_api_key`.
         """
         self._check_place(headers)
-        if self._keys is None or preflight or path in OPEN_PATHS or self._keys.admits(_key(headers)):
+        if self._keys is None or preflight or path in OPEN_PATHS or self._keys.admits(key_in(headers)):
             return
         message = "this gateway wants its key: `Authorization: Bearer lumbre-…` (made at `lumbre up --new-key`)"
         raise CallerError(message, status=401, code="invalid_api_key", headers={"www-authenticate": "Bearer"})
@@ -129,6 +129,7 @@ def _name_and_port(host: str) -> tuple[str, int | None]:
     return ("", None) if parts is None else ((parts.hostname or "").lower(), parts.port)
 
 
-def _key(headers: Mapping[str, str]) -> str:
+def key_in(headers: Mapping[str, str]) -> str:
+    """The key that a request came with, in either API's way; empty for none."""
     scheme, _, key = headers.get("authorization", "").partition(" ")
     return key.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from lumbre.api import health, models, openapi, responses
+from lumbre.api import flow, health, ledger, models, openapi, responses
 from lumbre.api.access import Access, is_loopback
 from lumbre.api.anthropic import CountTokens, message_call
 from lumbre.api.anthropic_schema import COUNT_TOKENS_REQUEST, MESSAGES_REQUEST
@@ -49,6 +49,16 @@ PAGES = (
     Page("/v1/responses/{response_id}/cancel", "POST", lambda gateway: responses.cancel(gateway.responses)),
     Page("/v1/responses/input_tokens", "POST", lambda _gateway: responses.unsupported("input_tokens")),
     Page("/v1/responses/compact", "POST", lambda _gateway: responses.unsupported("compact")),
+    Page("/v1/flow", "GET", flow.overview),
+    Page("/v1/flow/policy", "GET", flow.policy),
+    Page("/v1/flow/policy", "POST", flow.choose_policy),
+    Page("/v1/flow/switches", "GET", flow.switches),
+    Page("/v1/flow/switches/{name}", "GET", flow.one_switch),
+    Page("/v1/flow/switches/{name}", "POST", flow.move_switch),
+    Page("/v1/flow/nodes", "GET", flow.nodes),
+    Page("/v1/flow/nodes/{id}/start", "POST", flow.move_node),
+    Page("/v1/flow/nodes/{id}/stop", "POST", flow.move_node),
+    Page("/v1/ledger", "GET", lambda gateway: ledger.records(gateway.ledger)),
     Page("/healthz", "GET", lambda _gateway: health.alive),
     Page("/readyz", "GET", health.ready),
     Page("/metrics", "GET", health.metrics),
@@ -60,6 +70,7 @@ def doors(gateway: Gateway) -> Mapping[str, Door]:
     """The inference doors, by path."""
     return {
         "/v1/chat/completions": _openai(gateway, "/chat/completions", CHAT_REQUEST),
+        "/v1/flow/explain": flow.Explain(gateway, OPENAI, "/flow/explain", CHAT_REQUEST, as_it_is("/chat/completions")),
         "/v1/completions": _openai(gateway, "/completions", COMPLETION_REQUEST),
         "/v1/embeddings": _openai(gateway, "/embeddings", EMBEDDING_REQUEST),
         "/v1/responses": Inference(

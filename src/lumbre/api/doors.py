@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from lumbre.api.access import key_in
 from lumbre.api.body import parse_object
 from lumbre.api.openai_schema import Shape, check
 from lumbre.api.reply import Reply
@@ -17,6 +18,7 @@ from lumbre.gateway import hints
 from lumbre.gateway.hints import Hints
 from lumbre.runtime.call import Call
 from lumbre.runtime.gateway import CUT_OFF, Gateway
+from lumbre.runtime.keys import digest
 from lumbre.wire.headers import forwarded_request
 
 _AT_ONCE_BYTES = 262_144
@@ -104,6 +106,8 @@ class Inference:
         told = hints.read(request.headers, body.get("lumbre"))
         call = await self._call(decision, body, forwarded_request(request.headers), told)
         call.is_large = call.is_large or _is_large(request.body)
+        if self._gateway.knows_keys:
+            call.key = digest(key_in(request.headers))
         return call
 
 

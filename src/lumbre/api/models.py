@@ -7,7 +7,7 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
-from lumbre.gateway.decision import unknown_model
+from lumbre.gateway.target import unknown_model
 from lumbre.runtime.gateway import Gateway
 from lumbre.wire.anthropic import models as anthropic
 
@@ -38,7 +38,7 @@ def one(gateway: Gateway) -> Endpoint:
     async def respond(request: Request) -> Response:
         name = request.path_params["model"]
         if not can_be_asked_for(name, gateway):
-            raise unknown_model(name, gateway.tier.facts().models)
+            raise unknown_model(name, gateway.house.facts().askable)
         if speaks_anthropic(request):
             return _json(anthropic.one(_anthropic_entry(name, gateway)))
         return _json(entry(name, gateway))
@@ -64,14 +64,16 @@ def can_be_asked_for(name: str, gateway: Gateway) -> bool:
 
 def entry(name: str, gateway: Gateway) -> dict[str, Any]:
     """A name as OpenAI's API describes a model; its owner is the upstream that serves it."""
-    tiers = [gateway.tier] if gateway.embeddings is None else [gateway.tier, gateway.embeddings]
+    tiers = gateway.house.tiers if gateway.embeddings is None else [*gateway.house.tiers, gateway.embeddings]
     lanes = (lane for tier in tiers for lane in tier.lanes.values())
     owner = next((lane.id for lane in lanes if lane.serves(name)), "lumbre")
     return {"id": name, "object": "model", "created": gateway.began_at_s, "owned_by": owner}
 
 
 def _anthropic_entry(name: str, gateway: Gateway) -> anthropic.Entry:
-    lanes = [lane for lane in gateway.tier.lanes.values() if name in (AUTO, TIER_A) or lane.serves(name)]
+    tiers = [gateway.tier] if name in (AUTO, TIER_A) else gateway.house.tiers
+    everybody = [lane for tier in tiers for lane in tier.lanes.values()]
+    lanes = [lane for lane in everybody if name in (AUTO, TIER_A) or lane.serves(name)]
     model = None if name in (AUTO, TIER_A) else name
     sizes = [size for lane in lanes if (size := lane.capability(model).context_tokens) is not None]
     return anthropic.Entry(name, gateway.began_at_s, max(sizes, default=None))
@@ -79,7 +81,7 @@ def _anthropic_entry(name: str, gateway: Gateway) -> anthropic.Entry:
 
 def _served(gateway: Gateway) -> tuple[str, ...]:
     embedding = () if gateway.embeddings is None else gateway.embeddings.models()
-    return (*gateway.tier.facts().models, *embedding)
+    return (*gateway.house.facts().askable, *embedding)
 
 
 def _json(document: object) -> Response:

@@ -1,6 +1,6 @@
 """`/openapi.json`: what the doors take and give, from the very types that check requests. Pure but for the endpoint."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -10,6 +10,7 @@ from starlette.responses import Response
 from lumbre import __version__
 from lumbre.api.anthropic_schema import COUNT_TOKENS_REQUEST, MESSAGES_REQUEST
 from lumbre.api.openai_schema import CHAT_REQUEST, COMPLETION_REQUEST, EMBEDDING_REQUEST, Shape
+from lumbre.api.openapi_flow import DECISION, FLOW
 from lumbre.api.responses_schema import RESPONSES_REQUEST
 from lumbre.gateway.hints import VALUES
 
@@ -19,14 +20,14 @@ _OPENAI_ERROR, _ANTHROPIC_ERROR = "Error", "AnthropicError"
 _ERRORS = {
     "400": "The request is at fault; `error.param` names the field.",
     "401": "A key is demanded here.",
-    "403": "The Host or Origin header is none that this gateway allows.",
+    "403": "The Host or Origin header is none that this gateway allows, or tier C may not be asked for by name.",
     "404": "No such model, or nobody here answers this; `error.lumbre.valid` lists the models that there are.",
     "405": "Another method is wanted; `Allow` names it.",
     "408": "The request did not come whole in time.",
     "413": "The body is too large.",
     "415": "The body is compressed; send it as it is.",
     "422": "The hints contradict each other.",
-    "429": "Every slot is taken; `Retry-After` says when to try again.",
+    "429": "Every slot is taken, or the day's budget is spent; `Retry-After` says when to try again.",
     "431": "The request's line and headers are too long.",
     "502": "The engine failed, was cut, or ignored what it was asked.",
     "503": "Nothing can serve this now.",
@@ -43,6 +44,7 @@ class _Door:
     Attributes:
         gives: what a 200 is.
         streams: whether it can be one of events.
+        reply: the schema of one object.
     """
 
     path: str
@@ -50,6 +52,7 @@ class _Door:
     shape: Shape
     gives: str
     streams: bool = True
+    reply: dict[str, Any] = field(default_factory=lambda: {"type": "object"})
     error: str = _OPENAI_ERROR
 
 
@@ -83,6 +86,14 @@ _DOORS = (
         error=_ANTHROPIC_ERROR,
     ),
     _Door(
+        "/v1/flow/explain",
+        "Tell what would be done with a conversation, and why; nobody is asked to answer it",
+        CHAT_REQUEST,
+        "The decision, with the four steps that led to it.",
+        streams=False,
+        reply=DECISION,
+    ),
+    _Door(
         "/v1/embeddings",
         "Turn texts into vectors",
         EMBEDDING_REQUEST,
@@ -104,7 +115,7 @@ def build() -> dict[str, Any]:
             "description": "A local-first inference gateway.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
-        "paths": {**doors, **_KEPT, **_MODELS, **_HEALTH},
+        "paths": {**doors, **_KEPT, **_MODELS, **FLOW, **_HEALTH},
         "components": {
             "schemas": schemas,
             "securitySchemes": {
@@ -168,7 +179,7 @@ def _inference(door: _Door, schemas: dict[str, Any]) -> dict[str, Any]:
     schema = door.shape.json_schema(ref_template=_REF.format(model=f"{name}.{{model}}"))
     schemas.update({f"{name}.{inner}": each for inner, each in schema.pop("$defs", {}).items()})
     schemas[name] = schema
-    given: dict[str, Any] = {"application/json": {"schema": {"type": "object"}}}
+    given: dict[str, Any] = {"application/json": {"schema": door.reply}}
     if door.streams:
         given["text/event-stream"] = {"schema": {"type": "string"}}
     return {

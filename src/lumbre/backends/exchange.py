@@ -4,7 +4,7 @@ Driven by `upstream`'s callers; it decides nothing. No wait has an end of its ow
 
 import asyncio
 import ssl
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from lumbre.backends.connection import Connection
@@ -159,8 +159,11 @@ class Opening:
     Made by `Outbound.post`; `close` it whatever comes of it.
     """
 
-    def __init__(self, pool: Pool, head: bytes, body: bytes, limits: Deadlines, *, reuse: bool) -> None:
+    def __init__(
+        self, pool: Pool, check: Callable[[], None], head: bytes, body: bytes, limits: Deadlines, *, reuse: bool
+    ) -> None:
         self._pool = pool
+        self._check = check
         self._reuse = reuse
         self._head = head
         self._body = body
@@ -171,8 +174,9 @@ class Opening:
         self._header_at = 0.0
 
     def send(self, connection: Connection) -> None:
-        """Send on an open connection; `NoConnection` if it is none any more."""
+        """Send on an open connection; `NoConnection` if it is none any more, `SwitchClosed` if it may not be."""
         self._connection = connection
+        self._check()  # while the connection was made, a switch may have been closed
         self._header_at = self._loop.time() + self._limits.header_s
         connection.send(self._head, self._body)
 

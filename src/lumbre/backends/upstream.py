@@ -1,34 +1,22 @@
-"""Requests to OpenAI-compatible servers: addresses, heads, keys, TLS. Driven by dispatcher and probes; it decides
-nothing. Errors of sockets and TLS are mapped here and nowhere else.
+"""Requests to upstreams: heads, keys, TLS. Driven by dispatcher and probes; it decides nothing, and sends nothing
+without a permit. Errors of sockets and TLS are mapped here and nowhere else.
 """
 
 import asyncio
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import orjson
 
 from lumbre.backends.connection import Connection
 from lumbre.backends.exchange import Opening, Pool
+from lumbre.backends.permit import Address, Permit
 from lumbre.core.errors import DeadlineError, NoConnection, UpstreamError
 from lumbre.gateway.deadlines import Deadlines, expired
 
 _SMALL_REPLY_BYTES = 4 * 1024 * 1024
-
-
-@dataclass(frozen=True)
-class Address:
-    """Where an upstream is.
-
-    Attributes:
-        base_url: up to and including `/v1`, without a final slash.
-        api_key: the gateway's own key for it; None for none.
-    """
-
-    base_url: str
-    api_key: str | None = None
+_ANTHROPIC_VERSION = "2023-06-01"
 
 
 class _Server:
@@ -62,7 +50,7 @@ class Outbound:
 
     def post(
         self,
-        address: Address,
+        permit: Permit,
         path: str,
         body: bytes,
         headers: Mapping[str, str],
@@ -74,41 +62,42 @@ class Outbound:
 
         Args:
             reuse: take a connection that is open, and keep this one open after; False for servers that cannot.
+
+        Raises:
+            SwitchClosed: it may not be sent any more.
         """
         own = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-        server = self._server(address)
-        head = self._head("POST", server, address.api_key, path, headers, own, close=not reuse)
-        return self._open(server, head, body, limits, reuse=reuse)
+        server = self._server(permit)
+        head = self._head("POST", server, permit, path, headers, own, close=not reuse)
+        return self._open(permit, server, head, body, limits, reuse=reuse)
 
-    async def get(self, address: Address, path: str, timeout_s: float) -> tuple[int, str | None, object]:
+    async def get(self, permit: Permit, path: str, timeout_s: float) -> tuple[int, str | None, object]:
         """Fetch a small JSON document; return status, Server header, and the document (None if it is no JSON).
 
         Raises:
             UpstreamError: no connection, no answer in time, or too long an answer.
         """
-        server = self._server(address)
-        head = self._head("GET", server, address.api_key, path, {}, "", close=True)
-        status, headers, document = await self._small(server, head, b"", f"GET {path}", timeout_s)
+        head = self._head("GET", self._server(permit), permit, path, {}, "", close=True)
+        status, headers, document = await self._small(permit, head, b"", f"GET {path}", timeout_s)
         return status, next((value for name, value in headers if name == "server"), None), document
 
-    async def ask(self, address: Address, path: str, body: bytes, timeout_s: float) -> tuple[int, object]:
+    async def ask(self, permit: Permit, path: str, body: bytes, timeout_s: float) -> tuple[int, object]:
         """Post a small question and read a small JSON document (None if it is no JSON).
 
         Raises:
             UpstreamError: no connection, no answer in time, or too long an answer.
         """
         own = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-        server = self._server(address)
-        head = self._head("POST", server, address.api_key, path, {}, own, close=True)
-        status, _, document = await self._small(server, head, body, f"POST {path}", timeout_s)
+        head = self._head("POST", self._server(permit), permit, path, {}, own, close=True)
+        status, _, document = await self._small(permit, head, body, f"POST {path}", timeout_s)
         return status, document
 
     async def _small(
-        self, server: _Server, head: bytes, body: bytes, what: str, timeout_s: float
+        self, permit: Permit, head: bytes, body: bytes, what: str, timeout_s: float
     ) -> tuple[int, list[tuple[str, str]], object]:
         limits = Deadlines(timeout_s, timeout_s, timeout_s, timeout_s, timeout_s, timeout_s)
         until = self._loop.time() + timeout_s
-        opening = self._open(server, head, body, limits, reuse=False)
+        opening = self._open(permit, self._server(permit), head, body, limits, reuse=False)
         try:
             with await opening.header(until) as exchange:
                 data = await exchange.read_whole(_SMALL_REPLY_BYTES, until)
@@ -121,14 +110,18 @@ class Outbound:
         except orjson.JSONDecodeError:
             return exchange.status, exchange.headers, None
 
-    def _server(self, address: Address) -> _Server:
-        server = self._servers.get(address.base_url)
+    def _server(self, permit: Permit) -> _Server:
+        base_url = permit.address.base_url
+        server = self._servers.get(base_url)
         if server is None:
-            server = self._servers[address.base_url] = _Server(address.base_url, Pool(self._loop))
+            server = self._servers[base_url] = _Server(base_url, Pool(self._loop))
         return server
 
-    def _open(self, server: _Server, head: bytes, body: bytes, limits: Deadlines, *, reuse: bool) -> Opening:
-        opening = Opening(server.pool, head, body, limits, reuse=reuse)
+    def _open(
+        self, permit: Permit, server: _Server, head: bytes, body: bytes, limits: Deadlines, *, reuse: bool
+    ) -> Opening:
+        permit.check()
+        opening = Opening(server.pool, permit.check, head, body, limits, reuse=reuse)
         if reuse and (idle := server.pool.take()) is not None:
             opening.send(idle)
         else:
@@ -151,7 +144,7 @@ class Outbound:
         self,
         method: str,
         server: _Server,
-        api_key: str | None,
+        permit: Permit,
         path: str,
         headers: Mapping[str, str],
         own: str,
@@ -159,7 +152,7 @@ class Outbound:
         close: bool,
     ) -> bytes:
         lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
-        key = f"Authorization: Bearer {api_key}\r\n" if api_key else ""
+        key = _key_lines(permit.address)
         closing = "Connection: close\r\n" if close else ""
         return (
             f"{method} {server.path}{path} HTTP/1.1\r\nHost: {server.netloc}\r\nUser-Agent: {self._user_agent}\r\n"
@@ -170,3 +163,10 @@ class Outbound:
         if self._tls is None:
             self._tls = ssl.create_default_context()
         return self._tls
+
+
+def _key_lines(address: Address) -> str:
+    if address.api == "anthropic":
+        key = f"X-Api-Key: {address.api_key}\r\n" if address.api_key else ""
+        return f"{key}Anthropic-Version: {_ANTHROPIC_VERSION}\r\n"
+    return f"Authorization: Bearer {address.api_key}\r\n" if address.api_key else ""

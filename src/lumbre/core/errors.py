@@ -4,6 +4,7 @@
     ├── CallerError      the request is at fault: 4xx
     ├── OperatorError    settings, keys, the state folder: the one who runs Lumbre can mend it
     ├── CapacityError    nothing is wrong, but it cannot be served now: 429, 503
+    │   └── SwitchClosed
     └── UpstreamError    an engine failed us: 502, 504
         ├── NoConnection, UpstreamCut, BrokenPromise
         └── DeadlineError
@@ -26,6 +27,7 @@ class LumbreError(Exception):
         valid: the values that would have been accepted.
         retry_after_s: seconds after which trying again makes sense; whole, at least 1.
         headers: further reply headers, such as `Allow`.
+        switch: the kill switch that stands in the way.
     """
 
     status = 500
@@ -42,6 +44,7 @@ class LumbreError(Exception):
         valid: Sequence[str] | None = None,
         retry_after_s: int | None = None,
         headers: Mapping[str, str] | None = None,
+        switch: str | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -51,6 +54,7 @@ class LumbreError(Exception):
         self.valid = None if valid is None else tuple(valid)
         self.retry_after_s = retry_after_s
         self.headers = dict(headers or {})
+        self.switch = switch
 
 
 class CallerError(LumbreError):
@@ -99,6 +103,12 @@ class CapacityError(LumbreError):
 
     status = 503
     code = "no_tier"
+
+
+class SwitchClosed(CapacityError):
+    """A kill switch stops all new dispatch to where the request would have gone."""
+
+    code = "switch_closed"
 
 
 class UpstreamError(LumbreError):

@@ -53,6 +53,9 @@ class Admission:
         self._line: dict[str, _Ticket] = {}
         self._turn = 0
         self._last_turn: dict[str, int] = {}
+        self._trials: dict[str, str | None] = {}
+        """Upstreams that are on trial, each with the request that tries it."""
+        self._doubtful: set[str] = set()
 
     @property
     def waiting(self) -> int:
@@ -71,9 +74,35 @@ class Admission:
         """How many of the waiting could run on an upstream."""
         return sum(1 for ticket in self._line.values() if upstream in ticket.weights)
 
-    def resize(self, upstream: str, slots: int) -> list[Admitted]:
-        """Set how many slots an upstream has now (0: it takes nothing for the moment); return who may start."""
+    @property
+    def has_trials(self) -> bool:
+        """Whether an upstream is on trial."""
+        return bool(self._trials)
+
+    def tries(self, upstream: str, request: str) -> bool:
+        """Whether this request is the one that tries an upstream."""
+        return self._trials.get(upstream) == request
+
+    def on_trial(self, upstream: str) -> bool:
+        """Whether a request tries an upstream that is on trial."""
+        return self._trials.get(upstream) is not None
+
+    def resize(self, upstream: str, slots: int, *, trial: bool = False, doubtful: bool = False) -> list[Admitted]:
+        """Set how many slots an upstream has now (0: it takes nothing for the moment); return who may start.
+
+        Args:
+            trial: one request at a time, however many slots; its leaving, in whatever way, gives the trial back.
+            doubtful: it has just failed: others come before it, however busy they are.
+        """
         self._slots[upstream] = slots
+        if trial:
+            self._trials.setdefault(upstream, None)
+        else:
+            self._trials.pop(upstream, None)
+        if doubtful:
+            self._doubtful.add(upstream)
+        else:
+            self._doubtful.discard(upstream)
         return self._advance()
 
     def arrive(self, request: str, weight: int, upstreams: Mapping[str, int]) -> Admitted | Queued | Refused:
@@ -104,6 +133,8 @@ class Admission:
         if (ran := self._running.pop(request, None)) is not None:
             upstream, weight = ran
             self._taken[upstream] -= weight
+            if self._trials.get(upstream) == request:
+                self._trials[upstream] = None
         elif self._line.pop(request, None) is None:
             return []
         return self._advance()
@@ -123,19 +154,30 @@ class Admission:
         return started
 
     def _free(self, weights: Mapping[str, int], kept: Collection[str]) -> str | None:
-        """The upstream that has room now, the least busy first; among equals whose turn is longest ago."""
+        """The upstream that has room now: one whose trial is free, for nothing else brings it back; then one that is
+        well before one that has just failed; then the least busy; then the one whose turn is longest ago.
+        """
         fits = [
             name
             for name, weight in weights.items()
             if name not in kept and self._taken.get(name, 0) + weight <= self._slots.get(name, 0)
         ]
+        if self._trials:
+            fits = [name for name in fits if self._trials.get(name) is None]
         if len(fits) < 2:
             return fits[0] if fits else None
-        return min(fits, key=lambda name: (self._taken.get(name, 0), self._last_turn.get(name, 0), name))
+        return min(fits, key=self.rank)
+
+    def rank(self, name: str) -> tuple[bool, bool, int, int, str]:
+        """The lowest is asked first."""
+        no_trial = self._trials.get(name, name) is not None
+        return no_trial, name in self._doubtful, self._taken.get(name, 0), self._last_turn.get(name, 0), name
 
     def _start(self, request: str, upstream: str, weight: int) -> Admitted:
         self._turn += 1
         self._last_turn[upstream] = self._turn
         self._taken[upstream] = self._taken.get(upstream, 0) + weight
         self._running[request] = (upstream, weight)
+        if upstream in self._trials:
+            self._trials[upstream] = request
         return Admitted(request, upstream)

@@ -1,171 +1,391 @@
-"""Which tier answers a request, and why. Pure; the dispatcher carries it out.
+"""Which tiers a request may be sent to, in which order, and why: the four steps of the seed. Pure; the dispatcher
+carries the decision out, `POST /v1/flow/explain` shows it.
 
-This house has tier A alone so far, so the decision is short: A takes what it may, and what it may not take is refused
-with the way out. The tiers that fall back on each other will grow here.
+1. A closed switch of the requested tier: the request is refused or falls.
+2. An explicit tier wins.
+3. Without one the policy chooses.
+4. A tier that is not available hands on to the next, unless the request is bound to it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
-from lumbre.core.errors import CallerError, CapacityError
-from lumbre.core.quoting import quoted
-from lumbre.gateway.aliases import TIERS, Asked
-from lumbre.gateway.hints import MODEL_TIERS, Hints
+from lumbre.core.errors import CapacityError, LumbreError, SwitchClosed
+from lumbre.gateway.facts import AVAILABLE, Facts, Node, NodeState, Question
+from lumbre.gateway.policy import label_by_class, label_for
+from lumbre.gateway.switches import covering, first_closed
+from lumbre.gateway.target import Target, target_of
+
+NEXT = {"A": ("A", "B", "C"), "B": ("B", "A", "C"), "C": ("C", "A")}
+"""Whom a tier falls to: the cheapest that can, the outside last."""
+
+RETRY_SWITCH_S = 30
+RETRY_DOWN_S = 5
+RETRY_BUDGET_S = 3600
+
+Verdict = Literal["pass", "take", "fall", "refuse"]
 
 
-@dataclass(slots=True)  # not frozen: every request makes one
-class Question:
-    """What the decision has to know of a request.
+class Step(NamedTuple):
+    """One step of the sequence, as far as it went.
 
     Attributes:
-        model: the name to decide by, such as `Asked.model`.
-        asked: what the caller's name stands for; None: it stands for itself.
+        step: 1 to 4, the seed's.
+        tier: the one it is about; None where it is about none.
+        reason: a stable word; `text` says it to a person.
     """
 
-    model: str
-    hints: Hints
-    strict_json: bool
-    asked: Asked | None = None
+    step: int
+    tier: str | None
+    verdict: Verdict
+    reason: str
+    text: str
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What it has to know of the house.
-
-    Attributes:
-        models: every model that tier A serves by name.
-        complete: each upstream has said what it serves, so a model that is not among them does not exist.
-    """
-
-    a_does_strict_json: bool
-    models: tuple[str, ...]
-    complete: bool = True
-
-
-@dataclass(frozen=True)
-class Decision:
-    """Run on tier A.
+class Attempt(NamedTuple):
+    """One tier that may be asked.
 
     Attributes:
-        model: the model asked for by name; None for the tier's own choice.
-        reason: why, for a person.
+        nodes: the ids of its upstreams that may run it.
+        model: the one they have to run; None: their own choice.
+        starts: none of them runs: a machine has to be started first, or is just starting.
     """
 
     tier: str
+    label: str | None
+    nodes: tuple[str, ...]
     model: str | None
-    reason: str
+    starts: bool = False
+
+
+@dataclass(slots=True)  # not frozen: it costs a request half a microsecond more
+class Decision:
+    """What is to be done with a request.
+
+    Attributes:
+        outcome: `dispatch`; `start` a machine first; `wait` for a switch in the queue; `reject`.
+        attempts: whom to ask, in this order; empty when it is rejected.
+        refusal: why it is rejected.
+        bound: the tier that it must run on.
+        strict_json: it needs strict JSON, or is bound to tier B as such work is.
+    """
+
+    outcome: Literal["dispatch", "start", "wait", "reject"]
+    steps: tuple[Step, ...]
+    attempts: tuple[Attempt, ...]
+    policy: str
+    complexity: str
+    klass: str
+    strict_json: bool
+    bound: str | None
+    refusal: LumbreError | None = None
+    _reasons: tuple[str, ...] | None = None
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The steps in words, for the record; made once."""
+        if self._reasons is None:
+            self._reasons = tuple(f"{s.step} {s.tier or '-'} {s.verdict}: {s.text}" for s in self.steps)
+        return self._reasons
+
+    @property
+    def reason(self) -> str:
+        """Why it goes where it goes, for a log line."""
+        said = [step.text for step in self.steps if step.step in (2, 3) and step.verdict == "take"]
+        for step in self.steps:
+            if step.step == 4:
+                if step.verdict == "take":
+                    break
+                said.append(step.text)
+        return "; ".join(said) or "refused"
 
 
 def decide(question: Question, facts: Facts) -> Decision:
-    """Decide.
+    """Decide; a request that cannot be served is a decision too."""
+    return _Making(question, facts).decision()
 
-    Raises:
-        CallerError: 404 `model_not_found`; 422 `affinity_conflict`; 400 `invalid_hint` when two hints disagree.
-        CapacityError: 503 `strict_json_needs_b` or `no_tier`.
+
+@dataclass(frozen=True, slots=True)
+class _Unfit:
+    """Why a tier cannot take it.
+
+    Attributes:
+        passes: it may be otherwise in a while.
     """
-    tier, named = _asked_tier(question, facts)
-    hints = question.hints
-    if tier == "A" and hints.affinity in ("B", "C"):
-        message = f"tier A is asked for, and the affinity says that it must be {hints.affinity}"
-        raise CallerError(message, status=422, code="affinity_conflict")
-    needs_strict = question.strict_json or hints.affinity == "B"
-    if needs_strict and not facts.a_does_strict_json:
-        _refuse_strict_json(tier, hints)
-    wanted = tier or hints.affinity
-    if wanted in ("B", "C"):
-        raise CapacityError(f"tier {wanted} is not configured on this gateway; only tier A is", valid=("A",))
-    return Decision("A", named, _reason(question, tier, named))
+
+    reason: str
+    text: str
+    passes: bool = True
+    switch: str | None = None
+    error: LumbreError | None = None
+
+    @property
+    def weight(self) -> int:
+        """Of several nodes' reasons the one with the nearest way out is told: to open a switch, then to wait."""
+        return 2 if self.switch is not None else int(self.passes)
 
 
-def _reason(question: Question, tier: str | None, named: str | None) -> str:
-    if named is not None:
-        reason = f"tier A serves the model {named!r}"
-    else:
-        reason = "tier A was asked for" if tier else "balanced: tier A is the only tier"
-    asked = question.asked
-    return (
-        reason
-        if asked is None or asked.alias is None
-        else f"{reason}; asked for through [models.alias] {quoted(asked.alias)}"
-    )
+class _Making:
+    """A decision on its way."""
 
+    __slots__ = ("_facts", "_hints", "_klass", "_question", "_steps", "_unfit")
 
-def unknown_model(model: str, models: tuple[str, ...]) -> CallerError:
-    """The 404 for a model that nobody serves, with the names that can be asked for."""
-    return _not_found(f"no model {quoted(model)} here", models)
+    def __init__(self, question: Question, facts: Facts) -> None:
+        self._question = question
+        self._facts = facts
+        self._hints = question.hints
+        self._klass = question.hints.klass or "interactive"
+        self._steps: list[Step] = []
+        self._unfit: list[tuple[str, _Unfit]] = []
 
+    def decision(self) -> Decision:
+        """Go through the steps."""
+        try:
+            target = target_of(self._question, self._facts)
+        except LumbreError as error:
+            self._note(2, self._hints.tier, "refuse", error.code, error.message)
+            return self._made("reject", None, refusal=error)
+        tier, label = target.tier, target.label
+        if tier is None:
+            if (refusal := self._bound_against_policy(target)) is not None:
+                self._note(3, "B", "refuse", "strict_json_needs_b", refusal.message)
+                return self._made("reject", target, refusal=refusal)
+            tier, label = self._by_policy(target)
+        elif tier == "B" and label is None:
+            label = self._label_serving(target)
+        chain = (target.bound,) if target.bound is not None else self._chain(target, tier)
+        switch = self._closed(tier, label)
+        if switch is None:
+            self._note(1, tier, "pass", "switch_open", f"no switch stands before {_name(tier, label)}")
+        elif (stopped := self._stopped(target, tier, switch)) is not None:
+            return stopped
+        self._note_choice(target, tier, label)
+        attempts = []
+        for each in chain:
+            attempt = self._look(target, each, label if each == tier else None)
+            if attempt is not None:
+                attempts.append(attempt)
+        if self._waits(target, tier):
+            return self._made("wait", target)
+        if not attempts:
+            refusal = self._nothing_left(target, tier)
+            self._note(4, tier, "refuse", refusal.code, refusal.message)
+            return self._made("reject", target, refusal=refusal)
+        return self._made("start" if attempts[0].starts else "dispatch", target, tuple(attempts))
 
-def _not_found(what: str, models: tuple[str, ...]) -> CallerError:
-    valid = ("auto", "tier-a", *models)
-    message = f"{what}; there are: {', '.join(valid)}. [models.alias] can give other names to them"
-    return CallerError(message, status=404, code="model_not_found", param="model", valid=valid)
+    def _by_policy(self, target: Target) -> tuple[str, str | None]:
+        complexity = self._hints.complexity or "medium"
+        if target.bound == "B":
+            # Strict JSON goes where complex work would: it is tier B's, whatever its complexity.
+            label = label_for(self._facts.policy, "high", self._klass)
+            return "B", label
+        if self._facts.policy == "local-only":
+            target.bound = "A"
+        label = label_for(self._facts.policy, complexity, self._klass)
+        return ("A", None) if label is None else ("B", label)
 
-
-def _asked_tier(question: Question, facts: Facts) -> tuple[str | None, str | None]:
-    """The tier that is asked for outright, and the model."""
-    asked = question.asked or Asked(question.model, question.model)
-    if asked.by_tier:
-        return _tier_of_table(asked, question.hints, facts)
-    hints, model = question.hints, question.model
-    if model not in MODEL_TIERS:
-        if model not in facts.models:
-            raise _unknown(model, asked, facts)
-        if hints.tier in ("B", "C") or hints.label:
-            raise _disagree(f"{asked.told} is tier A's, and the hint asks for another tier")
-        return "A", model
-    tier, label = MODEL_TIERS[model]
-    if tier is not None and hints.tier not in (None, tier):
-        raise _disagree(f"{asked.told} asks for tier {tier}, the hint for {hints.tier}")
-    if label is not None and hints.label not in (None, label):
-        raise _disagree(f"{asked.told} asks for the label {label}, the hint for {hints.label}")
-    return _hinted_tier(hints, tier), None
-
-
-def _tier_of_table(asked: Asked, hints: Hints, facts: Facts) -> tuple[str | None, str | None]:
-    """The same for an alias with a model for each tier: it names no tier, so hints may, and else the first has it."""
-    hinted = _hinted_tier(hints, None)
-    wanted = hinted or hints.affinity or next(tier for tier in TIERS if tier in asked.by_tier)
-    if wanted not in asked.by_tier:
-        raise _not_found(f"{asked.told} names no model for tier {wanted}", facts.models)
-    if wanted != "A":
-        return wanted, None
-    model = asked.by_tier["A"]
-    if model == "auto":
-        return hinted, None
-    if model not in facts.models:
-        raise _unknown(model, asked, facts)
-    return hinted, model
-
-
-def _hinted_tier(hints: Hints, named: str | None) -> str | None:
-    tier = named or hints.tier
-    if hints.label and tier not in (None, "B"):
-        raise _disagree(f"tier {tier} has no labels, and the hint asks for {hints.label}")
-    return tier or ("B" if hints.label else None)
-
-
-def _unknown(model: str, asked: Asked, facts: Facts) -> CallerError | CapacityError:
-    if not facts.complete:
-        message = f"no upstream that is up serves {quoted(model)}, and not all are up yet"
-        return CapacityError(message, retry_after_s=5)
-    if asked.alias is None:
-        return unknown_model(model, facts.models)
-    return _not_found(f"{asked.told} stands for {quoted(model)}, which tier A does not serve", facts.models)
-
-
-def _disagree(message: str) -> CallerError:
-    return CallerError(message, param="model", code="invalid_hint")
-
-
-def _refuse_strict_json(tier: str | None, hints: Hints) -> None:
-    if tier == "A" or hints.affinity == "A":
-        raise CallerError(
-            "strict JSON does not run on tier A here; leave the tier open, or set [tier_a] strict_json = true "
-            "if its model is up to it",
-            status=422,
-            code="affinity_conflict",
+    def _bound_against_policy(self, target: Target) -> LumbreError | None:
+        if target.bound != "B" or self._facts.policy != "local-only":
+            return None
+        message = (
+            "strict JSON needs tier B, and the policy local-only keeps all work on tier A. Ask for tier B by name, or "
+            "change the policy"
         )
-    raise CapacityError(
-        "strict JSON needs tier B, and none is configured. Two ways out: a node under [[tier_b.nodes]] (which this "
-        "version does not have yet), or [tier_a] strict_json = true if tier A's model is up to it",
+        return CapacityError(message, code="strict_json_needs_b", retry_after_s=RETRY_SWITCH_S)
+
+    def _label_serving(self, target: Target) -> str:
+        """The label for work that asks for B and names none: by its class, unless only the other serves its model."""
+        usual = label_by_class(self._klass)
+        model = target.model_on("B")
+        if model is None or any(model in node.models for node in self._of_label(usual)):
+            return usual
+        return next((node.labels[0] for node in self._facts.b if model in node.models and node.labels), usual)
+
+    def _waits(self, target: Target, tier: str) -> bool:
+        """Whether work for a node whose breaker is open is kept for it: what is bound to it, and background work."""
+        if not self._facts.holds_work or tier != "B" or not self._unfit:
+            return False
+        first, unfit = self._unfit[0]
+        kept = target.bound == "B" or self._klass == "background"
+        return first == "B" and unfit.reason == "breaker_open" and kept
+
+    def _chain(self, target: Target, tier: str) -> tuple[str, ...]:
+        return tuple(each for each in NEXT[tier] if each == tier or target.takes(each))
+
+    def _closed(self, tier: str, label: str | None) -> str | None:
+        """The closed switch that stops all of a tier, or of a label."""
+        closed = self._facts.closed
+        if not closed:
+            return None
+        whole = first_closed(covering(tier, label), closed)
+        if whole is not None or tier != "B":
+            return whole
+        stopped = [first_closed(covering("B", label, node.id, node.labels), closed) for node in self._of_label(label)]
+        return stopped[0] if stopped and all(stopped) else None
+
+    def _of_label(self, label: str | None) -> Sequence[Node]:
+        """A label's nodes; a label without any borrows the other's."""
+        own = [node for node in self._facts.b if label in node.labels]
+        return own or self._facts.b
+
+    def _stopped(self, target: Target, tier: str, switch: str) -> Decision | None:
+        """Step 1 for a closed switch: None if the request falls to the next tier."""
+        mode = self._hints.closed or self._facts.on_closed
+        told = f"the switch {switch} is closed (stopped)"
+        background = self._klass == "background" and mode == "auto"
+        falls = mode == "fall" or (mode == "auto" and target.tier is None and not background)
+        if falls and target.bound is None:
+            self._note(1, tier, "fall", "switch_closed", told)
+            return None
+        if background and self._facts.holds_work:
+            self._note(1, tier, "pass", "switch_closed", f"{told}; background work waits for it")
+            return self._made("wait", target)
+        self._note(1, tier, "refuse", "switch_closed", told)
+        message = f"{told}; `lumbre switch open {switch}` opens it"
+        refusal = SwitchClosed(message, switch=switch, retry_after_s=RETRY_SWITCH_S)
+        return self._made("reject", target, refusal=refusal)
+
+    def _note_choice(self, target: Target, tier: str, label: str | None) -> None:
+        if target.tier is not None:
+            self._note(2, tier, "take", target.reason or "explicit_tier", self._through_alias(target.text))
+            return
+        policy = self._facts.policy
+        self._note(2, None, "pass", "no_label", target.text)
+        if target.bound == "B":
+            text = f"{policy}: strict JSON, or affinity B, goes to {_name(tier, label)}"
+            reason = "strict_json" if target.strict else "affinity"
+        else:
+            complexity = self._hints.complexity or "medium"
+            by = f"{policy}: complexity {complexity}" if policy == "balanced" else policy
+            text, reason = f"{by} goes to {_name(tier, label)}", policy
+        self._note(3, tier, "take", reason, self._through_alias(text))
+
+    def _through_alias(self, text: str) -> str:
+        asked = self._question.asked
+        if asked is None or asked.alias is None:
+            return text
+        return f"{text}; asked for through [models.alias] {asked.alias!r}"
+
+    def _look(self, target: Target, tier: str, label: str | None) -> Attempt | None:
+        """Step 4 for one tier."""
+        if tier == "B":
+            label = label or label_by_class(self._klass)
+        nodes, unfit = self._fit(target, tier, label)
+        if unfit is not None:
+            self._unfit.append((tier, unfit))
+            self._note(4, tier, "fall", unfit.reason, unfit.text)
+            return None
+        starts = tier == "B" and not any(node.state is NodeState.READY for node in nodes)
+        reason = "starts" if starts else "available"
+        self._note(
+            4, tier, "take", reason, f"{_name(tier, label)} is available{' once it is started' if starts else ''}"
+        )
+        return Attempt(tier, label, tuple(node.id for node in nodes), target.model_on(tier), starts)
+
+    def _fit(self, target: Target, tier: str, label: str | None) -> tuple[Sequence[Node], _Unfit | None]:
+        """The nodes of a tier that can take it, or why none can."""
+        facts = self._facts
+        if (barred := self._barred(target, tier, label)) is not None:
+            return (), barred
+        model = target.model_on(tier)
+        nodes = self._of_label(label) if tier == "B" else facts.nodes(tier)
+        if model is not None:
+            nodes = [node for node in nodes if model in node.models]
+            if not nodes:
+                return (), _Unfit("lacks_model", f"tier {tier} does not serve the model {model!r}", passes=False)
+        fit, why = [], None
+        for node in nodes:
+            unfit = self._node_unfit(node, tier, label)
+            if unfit is None:
+                fit.append(node)
+            elif why is None or unfit.weight > why.weight:
+                why = unfit
+        running = [node for node in fit if node.state is NodeState.READY] if tier == "B" else fit
+        return running or fit, None if fit else why
+
+    def _barred(self, target: Target, tier: str, label: str | None) -> _Unfit | None:
+        """What keeps a request from the whole of a tier."""
+        facts = self._facts
+        if not target.takes(tier):
+            return _Unfit("lacks_model", f"the alias names no model for tier {tier}", passes=False)
+        if not facts.nodes(tier):
+            return _Unfit("not_configured", f"tier {tier} is not configured", passes=False)
+        if tier == "C" and not facts.c_has_key:
+            return _Unfit("no_key", "tier C has no key", passes=False)
+        if tier == "C" and self._hints.external == "never":
+            return _Unfit("external_never", "the request must not leave the house", passes=False)
+        if (switch := self._closed(tier, label)) is not None:
+            return _Unfit("switch_closed", f"the switch {switch} is closed (stopped)", switch=switch)
+        if tier in facts.over_budget:
+            return _Unfit("over_budget", f"today's budget leaves nothing for tier {tier}")
+        return None
+
+    def _node_unfit(self, node: Node, tier: str, label: str | None) -> _Unfit | None:
+        facts = self._facts
+        if (lack := self._question.lacks.get(node.id)) is not None:
+            return _Unfit(lack.code, lack.message, passes=False, error=lack)
+        if facts.closed and tier == "B":
+            switch = first_closed(covering("B", label, node.id, node.labels), facts.closed)
+            if switch is not None:
+                return _Unfit("switch_closed", f"the switch {switch} is closed (stopped)", switch=switch)
+        if node.state not in AVAILABLE:
+            reason = "breaker_open" if node.state is NodeState.TRIPPED else str(node.state)
+            return _Unfit(reason, f"{node.id}: {node.reason or 'not up yet'}")
+        return None
+
+    def _nothing_left(self, target: Target, tier: str) -> LumbreError:
+        """The error for a request that nobody can take."""
+        unfits = [unfit for _, unfit in self._unfit]
+        first = unfits[0]
+        if target.bound == "B" and not self._facts.b and not self._facts.a_does_strict_json:
+            return _strict_json_needs_b()
+        lack = next((unfit.error for unfit in unfits if unfit.error is not None), None)
+        if lack is not None and not any(unfit.passes for unfit in unfits):
+            return lack
+        told = "; ".join(f"{each}: {unfit.text}" for each, unfit in self._unfit)
+        if first.switch is not None:
+            message = f"nobody can take the request ({told})"
+            return SwitchClosed(message, switch=first.switch, retry_after_s=RETRY_SWITCH_S)
+        if any(unfit.reason == "over_budget" for unfit in unfits):
+            message = f"nobody can take the request within today's budget ({told}); see [flow] daily_budget_usd"
+            return CapacityError(message, status=429, code="over_budget", retry_after_s=RETRY_BUDGET_S)
+        if tier == "A" and len(unfits) == 1:
+            return CapacityError(f"no upstream of tier A is up ({first.text})", retry_after_s=RETRY_DOWN_S)
+        return CapacityError(f"no tier can take the request ({told})", retry_after_s=RETRY_DOWN_S)
+
+    def _note(self, step: int, tier: str | None, verdict: Verdict, reason: str, text: str) -> None:
+        self._steps.append(Step(step, tier, verdict, reason, text))
+
+    def _made(
+        self,
+        outcome: Literal["dispatch", "start", "wait", "reject"],
+        target: Target | None,
+        attempts: tuple[Attempt, ...] = (),
+        *,
+        refusal: LumbreError | None = None,
+    ) -> Decision:
+        bound = self._hints.affinity if target is None else target.bound
+        return Decision(
+            outcome,
+            tuple(self._steps),
+            attempts,
+            self._facts.policy,
+            self._hints.complexity or "medium",
+            self._klass,
+            self._question.strict_json or self._hints.affinity == "B",
+            bound,
+            refusal,
+        )
+
+
+def _name(tier: str, label: str | None) -> str:
+    return f"tier {tier}" if label is None else f"tier {tier}, label {label}"
+
+
+def _strict_json_needs_b() -> CapacityError:
+    return CapacityError(
+        "strict JSON needs tier B, and none is configured. Two ways out: a node under [[tier_b.nodes]], or "
+        "[tier_a] strict_json = true if tier A's model is up to it",
         code="strict_json_needs_b",
     )

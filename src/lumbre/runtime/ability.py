@@ -13,6 +13,7 @@ from lumbre.gateway.capability import UNKNOWN, Need, lack, may_exceed, need_of
 from lumbre.runtime.call import Call
 from lumbre.runtime.lanes import Lane
 from lumbre.runtime.speech import own_words
+from lumbre.wire.anthropic.from_chat import cannot
 from lumbre.wire.openai.fields import refuse_unsupported
 
 Count = Callable[[Lane, Mapping[str, Any]], Awaitable[int | None]]
@@ -29,21 +30,22 @@ def must_look(lanes: Sequence[Lane], call: Call, model: str | None) -> bool:
     return False
 
 
-async def able_lanes(lanes: Sequence[Lane], call: Call, model: str | None, count: Count) -> list[Lane]:
-    """The lanes that can honour all of a request.
+async def able_lanes(
+    lanes: Sequence[Lane], call: Call, model: str | None, count: Count
+) -> tuple[list[Lane], dict[str, CallerError]]:
+    """The lanes that can honour all of a request, and by its id what each of the others says of it.
 
     Args:
         model: the one that the decision names; None: each lane's own choice.
         count: asked where the length of the prompt could matter; of several prompts, for the longest.
 
     Raises:
-        CallerError: none can; what the first of them says.
         LumbreError: what `count` raises.
     """
     about = call.body, call.asked
     need: Need | None = None
-    able = []
-    first: CallerError | None = None
+    able: list[Lane] = []
+    lacks: dict[str, CallerError] = {}
     for lane in lanes:
         capability, refusals = lane.capability(model), lane.traits.refusals.get(call.asked, ())
         if not refusals and capability == UNKNOWN:
@@ -55,11 +57,9 @@ async def able_lanes(lanes: Sequence[Lane], call: Call, model: str | None, count
         refusal = await _refusal(lane, call, model, put, count)
         if refusal is None:
             able.append(lane)
-        elif first is None:
-            first = refusal
-    if first is not None and not able:
-        raise first
-    return able
+        else:
+            lacks[lane.id] = refusal
+    return able, lacks
 
 
 async def _refusal(lane: Lane, call: Call, model: str | None, need: Need, count: Count) -> CallerError | None:
@@ -67,6 +67,8 @@ async def _refusal(lane: Lane, call: Call, model: str | None, need: Need, count:
         refuse_unsupported(call.body, lane.traits.refusals.get(call.asked, ()), lane.traits.name)
     except CallerError as error:
         return error
+    if lane.api == "anthropic" and own_words(call, lane) is None and (refused := cannot(call.body)) is not None:
+        return refused
     capability = lane.capability(model)
     if (refusal := lack(need, capability, lane.id)) is not None:
         return refusal

@@ -44,6 +44,7 @@ class Call:
         headers: those that may go upstream.
         retelling: for a door of another API; None: the client speaks the engine's.
         is_large: the checks that grow with it are done beside the loop; the door says so.
+        key: `sha256:…` of the key that it came with, where somebody wants to know; else empty.
     """
 
     decision: str
@@ -54,6 +55,7 @@ class Call:
     hints: Hints
     retelling: Retelling | None = None
     is_large: bool = False
+    key: str = ""
 
     @property
     def stream(self) -> bool:

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 import orjson
 
 from lumbre.backends.capability import of_llama_cpp, of_lm_studio, of_ollama
-from lumbre.backends.upstream import Address, Outbound
-from lumbre.core.errors import UpstreamError
+from lumbre.backends.permit import Permit
+from lumbre.backends.upstream import Outbound
+from lumbre.core.errors import SwitchClosed, UpstreamError
 from lumbre.gateway.capability import Capability
 from lumbre.runtime.lanes import Catalogue, Lane
 
@@ -35,7 +36,7 @@ class CapabilityReader:
         """The upstream was gone: whatever comes back is asked anew."""
         self._of = None
 
-    async def read(self, address: Address, catalogue: Catalogue) -> None:
+    async def read(self, permit: Permit, catalogue: Catalogue) -> None:
         """Write to the lane what its upstream can do, if its catalogue has changed or it was last asked long ago."""
         now = asyncio.get_running_loop().time()
         if catalogue == self._of and now - self._read_at < READ_AGAIN_S:
@@ -44,8 +45,8 @@ class CapabilityReader:
         told = dict(catalogue.capabilities)
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                await self._ask(address, catalogue, told)
-        except (TimeoutError, UpstreamError):
+                await self._ask(permit, catalogue, told)
+        except (TimeoutError, UpstreamError, SwitchClosed):
             for model, known in self._lane.capabilities.items():
                 told.setdefault(model, known)
         own = self._lane.model
@@ -54,8 +55,8 @@ class CapabilityReader:
             told[own] = told.get(catalogue.models[0], Capability())
         self._lane.learn(told)
 
-    async def _ask(self, address: Address, catalogue: Catalogue, told: dict[str, Capability]) -> None:
-        root = Address(address.base_url.removesuffix("/v1"), address.api_key)
+    async def _ask(self, permit: Permit, catalogue: Catalogue, told: dict[str, Capability]) -> None:
+        root = permit.at(permit.address.base_url.removesuffix("/v1"))
         match catalogue.traits.tells:
             case "props" if len(catalogue.models) == 1:
                 _put(told, {catalogue.models[0]: of_llama_cpp(await self._get(root, "/props"))})
@@ -67,11 +68,11 @@ class CapabilityReader:
             case _:
                 return  # its model list has said all there is
 
-    async def _get(self, root: Address, path: str) -> object:
+    async def _get(self, root: Permit, path: str) -> object:
         status, _, document = await self._outbound.get(root, path, _PATIENCE_S)
         return document if status == 200 else None
 
-    async def _show(self, root: Address, model: str) -> object:
+    async def _show(self, root: Permit, model: str) -> object:
         status, document = await self._outbound.ask(root, "/api/show", orjson.dumps({"model": model}), _PATIENCE_S)
         return document if status == 200 else None
 

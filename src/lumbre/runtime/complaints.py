@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-NOT_YET = frozenset({"tier_b", "tier_c", "flow", "memory", "mesh", "queue"})
+NOT_YET = frozenset({"memory", "mesh", "queue"})
 """Sections that the documents speak of and this version does not have."""
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from lumbre.backends.upstream import Address, Outbound
+from lumbre.backends.permit import Address, looking
+from lumbre.backends.upstream import Outbound
 from lumbre.core.errors import UpstreamError
 
 PORTS: Mapping[str, int] = MappingProxyType({"ollama": 11434, "llama-server": 8080, "lm-studio": 1234, "vllm": 8000})
@@ -101,7 +102,7 @@ def _kind(
 async def _get(outbound: Outbound, address: Address, path: str, deadline_s: float) -> _Answer | None:
     """A JSON object, whatever the status; None if there is no such thing."""
     try:
-        _, server, body = await outbound.get(address, path, deadline_s)
+        _, server, body = await outbound.get(looking(address), path, deadline_s)
     except UpstreamError:
         return None
     return _Answer(body, (server or "").lower()) if isinstance(body, dict) else None

@@ -1,66 +1,42 @@
-"""Takes one request from the door to an engine and its reply back: decide, wait for a place, send, relay, record.
-Driver; the verdicts are the domains'.
+"""Takes one request from the door to an engine and its reply back: decide, ask whom the decision names, and the next
+one where that fails before the client has had a word. Driver; the verdicts are the domains'.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from lumbre.backends.exchange import Opening
 from lumbre.backends.upstream import Outbound
-from lumbre.core.errors import CallerError, ConnectExpired, LumbreError, NoConnection, UpstreamCut
-from lumbre.gateway.aliases import Aliases, Asked
+from lumbre.core.errors import (
+    CallerError,
+    CapacityError,
+    ConnectExpired,
+    LumbreError,
+    NoConnection,
+    SwitchClosed,
+)
+from lumbre.gateway.aliases import Aliases
 from lumbre.gateway.deadlines import Deadlines
-from lumbre.gateway.decision import Decision, Facts, Question, decide
+from lumbre.gateway.decision import Attempt, Decision
 from lumbre.gateway.health import HealthState
-from lumbre.gateway.hints import MODEL_TIERS
-from lumbre.gateway.hints import NONE as NO_HINTS
-from lumbre.runtime.ability import able_lanes, must_look
+from lumbre.gateway.moving_on import judge, next_attempt
+from lumbre.gateway.redaction import Finder
+from lumbre.ledger.store import Ledger
+from lumbre.runtime.attempt import Attempts, Lacking, decision_headers, reply_headers
 from lumbre.runtime.call import EMBEDDINGS, Call
 from lumbre.runtime.client import Client
+from lumbre.runtime.house import House
 from lumbre.runtime.lanes import Lane
-from lumbre.runtime.passage import Passage
+from lumbre.runtime.passage import Refused
+from lumbre.runtime.plan import Plan, Planner, refusal_of
 from lumbre.runtime.records import Record, Records
-from lumbre.runtime.relay_embeddings import relay_embeddings
-from lumbre.runtime.relay_json import relay_folded, relay_json
-from lumbre.runtime.relay_stream import relay_stream
-from lumbre.runtime.speech import Speech, speech
-from lumbre.runtime.tier import Permit, Tier
 from lumbre.runtime.token_count import LONGEST_S, TokenCounter
-from lumbre.wire.openai.embeddings import batches
-from lumbre.wire.openai.promise import Promises, is_strict, promises_of
-from lumbre.wire.openai.sense import check_sense
 
-_ATTEMPTS = 3
-_UNCANCELLABLE_BYTES = 512
-"""Of text in one call for embeddings to an engine that works on after its caller has gone."""
+__all__ = ["Dispatcher", "Embeddings", "decision_headers"]
 
-
-class _Lacking(Exception):
-    """An upstream that came up only now turns out to lack something that the request needs."""
-
-    def __init__(self, refusal: CallerError) -> None:
-        super().__init__(refusal.message)
-        self.refusal = refusal
-
-
-@dataclass(slots=True)  # not frozen: every request makes one
-class _Plan:
-    """What is known of a call before anybody is asked.
-
-    Attributes:
-        named: what was asked for, for the record: a tier's word, or the alias; never the caller's own words.
-    """
-
-    call: Call
-    tier: Tier
-    decision: Decision
-    named: str
-    promises: Promises
-    answers: int
-    deadline_at: float
+_MOST_ATTEMPTS = 6
+_MOST_OF_A_TIER = 3
+_DEFAULT_RETRY_S = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +44,12 @@ class Embeddings:
     """Who makes embeddings.
 
     Attributes:
+        house: tier A, or lanes of their own, and no other tier: vectors of different models cannot be compared.
         model: what a request gets that leaves the model open; None: each lane's own choice.
         wake: called before a request waits for a place; starts what has to be started.
     """
 
-    tier: Tier
+    house: House
     model: str | None
     wake: Callable[[], None]
 
@@ -104,39 +81,64 @@ class _Recording:
         self._records.write(record)
 
 
+class _Desk:
+    """Who plans and makes the attempts of one house."""
+
+    __slots__ = ("attempts", "house", "planner")
+
+    def __init__(self, house: House, planner: Planner, attempts: Attempts) -> None:
+        self.house = house
+        self.planner = planner
+        self.attempts = attempts
+
+
 class Dispatcher:
     """Answers calls.
 
     Args:
-        tier: who answers.
+        house: who answers.
         embeddings: who makes embeddings; None: nobody.
         aliases: what the names of models stand for.
+        finder: what is hidden from tier C; None: nothing.
         clock: monotonic seconds, the event loop's.
     """
 
     def __init__(
         self,
-        tier: Tier,
+        house: House,
         embeddings: Embeddings | None,
         aliases: Aliases,
         outbound: Outbound,
         records: Records,
+        ledger: Ledger,
         limits: Deadlines,
         *,
+        finder: Finder | None,
         reply_limit_bytes: int,
         clock: Callable[[], float],
-    ) -> None:
-        self._tier = tier
+    ) -> None:  # shape: it is what the dispatcher is made of
         self._embeddings = embeddings
-        self._aliases = aliases
-        self._outbound = outbound
         self._records = records
         self._limits = limits
-        self._reply_limit_bytes = reply_limit_bytes
         self._clock = clock
         self._counter = TokenCounter(outbound)
-        self._decided_by: Facts | None = None
-        self._decided: dict[str, Decision] = {}
+
+        def desk(of: House) -> _Desk:
+            planner = Planner(of, aliases, self._counter, clock)
+            attempts = Attempts(
+                of,
+                planner,
+                outbound,
+                ledger,
+                limits,
+                finder=finder,
+                reply_limit_bytes=reply_limit_bytes,
+                clock=clock,
+            )
+            return _Desk(of, planner, attempts)
+
+        self._desk = desk(house)
+        self._embedding_desk = None if embeddings is None else desk(embeddings.house)
 
     async def answer(self, call: Call, client: Client) -> None:
         """Answer one call.
@@ -158,188 +160,133 @@ class Dispatcher:
         with _Recording(self._records, record, self._clock):
             return await self._counted(call, record)
 
+    async def decide(self, call: Call) -> Decision:
+        """What would be done with a call; nobody is asked to answer it.
+
+        Raises:
+            CallerError: it makes no sense.
+        """
+        desk = self._desk_of(call)
+        plan = await desk.planner.plan(call)
+        await self._look(plan, desk)
+        return plan.decision
+
     def takes(self, model: str) -> bool:
         """Whether a request for chat or embeddings that names this model, and asks for no more, would be taken now."""
-        tiers = [self._tier] if self._embeddings is None else [self._tier, self._embeddings.tier]
-        return any(self._would_take(tier.facts(), model) for tier in tiers)
-
-    def _would_take(self, facts: Facts, model: str) -> bool:
-        asked = self._aliases.resolve(model, facts.models)
-        try:
-            decide(Question(asked.model, NO_HINTS, strict_json=False, asked=asked), facts)
-        except LumbreError:
-            return False
-        return True
+        desks = [self._desk] if self._embedding_desk is None else [self._desk, self._embedding_desk]
+        return any(desk.planner.takes(model) for desk in desks)
 
     async def _counted(self, call: Call, record: Record) -> tuple[int, bool]:
-        plan = await self._planned(call, self._tier)
-        model = plan.decision.model
-        record.model, record.reason = model or plan.named, plan.decision.reason
-        lane = await self._tier.reach(self._tier.lanes_for(model), plan.deadline_at)
-        record.node = lane.id
-        until = min(self._clock() + LONGEST_S, plan.deadline_at)
-        told = await self._counter.count_or_estimate(lane, call.asked, call.body, model, until=until)
+        desk = self._desk
+        plan = await desk.planner.plan(call)
+        record.named, record.reasons = plan.named, plan.decision.reasons
+        if plan.decision.refusal is not None:
+            raise refusal_of(plan.decision, desk.house.soonest_s(self._clock()))
+        attempt = plan.decision.attempts[0]
+        tier = desk.house.tier(attempt.tier)
+        lanes = [lane for lane in tier.lanes_for(attempt.model) if lane.id in attempt.nodes]
+        lane = await tier.reach(lanes, plan.wait_until)
+        record.tier, record.node, record.model = attempt.tier, lane.id, lane.target(attempt.model)
+        until = min(self._clock() + LONGEST_S, plan.wait_until)
+        told = await self._counter.count_or_estimate(lane, call.asked, call.body, attempt.model, until=until)
         record.status, record.finished = 200, True
         return told
 
     async def _answer(self, call: Call, client: Client, record: Record) -> None:
-        plan = await self._planned(call, self._tier_of(call))
-        record.model = plan.decision.model or plan.named
-        record.reason = plan.decision.reason
-        lanes = plan.tier.lanes_for(plan.decision.model)
-        if must_look(lanes, call, plan.decision.model):
-            # Whoever would be turned away all the same has no engine count for it.
-            check = partial(plan.tier.refuse_if_full, plan.answers, lanes)
-            until = min(self._clock() + LONGEST_S, plan.deadline_at)
-            count = partial(self._prompt_tokens, plan, until=until, check=check)
-            lanes = await able_lanes(lanes, call, plan.decision.model, count)
+        desk = self._desk_of(call)
+        plan = await desk.planner.plan(call)
+        record.named, record.reasons = plan.named, plan.decision.reasons
         if call.asked == EMBEDDINGS and self._embeddings is not None:
             self._embeddings.wake()
-        for left in reversed(range(_ATTEMPTS)):
-            # What is not up yet has not said what it can do.
-            unsure = not _are_up(lanes)
+        last: LumbreError | None = None
+        left = dict.fromkeys(("A", "B", "C"), _MOST_OF_A_TIER)
+        for _ in range(_MOST_ATTEMPTS):
+            attempt = next_attempt(plan.decision.attempts, plan.tried, plan.full)
+            if attempt is None:
+                break
             try:
-                await self._attempt(plan, client, record, lanes, unsure=unsure)
+                await self._attempt(plan, attempt, desk, client, record)
                 return
-            except _Lacking as lacking:
-                lanes = [lane for lane in lanes if lane.id != record.node]
-                if not lanes or not left:
-                    raise lacking.refusal from None
-            except (NoConnection, ConnectExpired):
-                # Nothing was sent, so another try is safe: elsewhere, or here once it is up again.
-                lanes = [lane for lane in lanes if lane.id != record.node or lane.health.state is HealthState.STARTING]
-                if client.started or not lanes or not left:
-                    raise
+            except Lacking:
+                self._decide_again(plan, desk, record)
+            except SwitchClosed as closed:
+                last = closed
+                self._decide_again(plan, desk, record)
+            except LumbreError as error:
+                last = error
+                if not self._moves_on(plan, attempt, desk, record, error):
+                    break
+            left[attempt.tier] -= 1
+            if not left[attempt.tier]:
+                plan.tried.update(attempt.nodes)
+        self._give_up(plan, desk, client, record, last)
 
-    async def _prompt_tokens(
-        self,
-        plan: _Plan,
-        lane: Lane,
-        body: Mapping[str, Any],
-        *,
-        until: float,
-        check: Callable[[], None] | None = None,
-    ) -> int | None:
-        asked, model = plan.call.asked, plan.decision.model
-        return await self._counter.count(lane, asked, body, model, until=until, check=check)
+    async def _attempt(self, plan: Plan, attempt: Attempt, desk: _Desk, client: Client, record: Record) -> None:
+        """One attempt.
 
-    def _tier_of(self, call: Call) -> Tier:
+        Raises:
+            Lacking: nobody there can do the request.
+            LumbreError: it failed; `record.spoken` says whether the client has had something of it.
+        """
+        record.spoken = False
+        lanes = await desk.planner.able(plan, attempt)
+        if not lanes:
+            raise Lacking
+        if attempt.model is None and plan.call.asked == EMBEDDINGS and self._embeddings is not None:
+            attempt = attempt._replace(model=self._embeddings.model)
+        await desk.attempts.make(plan, attempt, lanes, client, record)
+
+    async def _look(self, plan: Plan, desk: _Desk) -> None:
+        """Decide with what each tier lacks for the request, as far as that is known before it is asked."""
+        for _ in range(_MOST_ATTEMPTS):
+            attempt = next_attempt(plan.decision.attempts, ())
+            if attempt is None or await desk.planner.able(plan, attempt):
+                return
+            plan.decision = desk.planner.again(plan.question)
+
+    def _decide_again(self, plan: Plan, desk: _Desk, record: Record) -> None:
+        plan.decision = desk.planner.again(plan.question)
+        record.reasons = plan.decision.reasons
+
+    def _moves_on(self, plan: Plan, attempt: Attempt, desk: _Desk, record: Record, error: LumbreError) -> bool:
+        """Whether somebody else may be asked; and who need not be asked again."""
+        if record.spoken or not judge(error).moves_on:
+            return False
+        if plan.began_at is not None and self._clock() - plan.began_at >= self._limits.total_s:
+            return False
+        if isinstance(error, CapacityError):
+            # Nobody was asked: it is full, or down, or there is no money for it.
+            plan.tried.update(attempt.nodes)
+            if error.code == "saturated":
+                plan.full = plan.full or attempt.tier
+        elif not _comes_back(desk.house.tier(attempt.tier).lanes[record.node], error):
+            plan.tried.add(record.node)
+        return True
+
+    def _give_up(self, plan: Plan, desk: _Desk, client: Client, record: Record, last: LumbreError | None) -> None:
+        """Tell the client what the last one said, or why nobody was asked."""
+        soonest_s = desk.house.soonest_s(self._clock())
+        if plan.decision.refusal is not None and not record.spoken:
+            raise refusal_of(plan.decision, soonest_s)
+        if last is None:
+            raise CapacityError("nobody can take the request now", retry_after_s=soonest_s or _DEFAULT_RETRY_S)
+        if isinstance(last, Refused):
+            more = reply_headers(record.tier, record.node, record.decision)
+            last.tell(client, record, more, retry_after_s=soonest_s)
+            return
+        if last.retry_after_s is None and last.status in (429, 502, 503, 504) and not record.spoken:
+            last.retry_after_s = soonest_s
+        raise last
+
+    def _desk_of(self, call: Call) -> _Desk:
         if call.asked != EMBEDDINGS:
-            return self._tier
-        if self._embeddings is None:
+            return self._desk
+        if self._embedding_desk is None:
             message = 'embeddings are switched off here ([embeddings] backend = "off")'
             raise CallerError(message, status=404, code="unsupported_endpoint")
-        return self._embeddings.tier
-
-    async def _planned(self, call: Call, tier: Tier) -> _Plan:
-        if call.is_large:
-            await asyncio.to_thread(check_sense, call.body)
-        else:
-            check_sense(call.body)
-        deadline_at = self._clock() + tier.wait_s
-        facts = tier.facts()
-        model = str(call.body.get("model") or "auto")
-        asked: Asked | None = None
-        if model not in MODEL_TIERS and model not in facts.models:
-            await tier.settle(deadline_at)
-            facts = tier.facts()
-            asked = self._aliases.resolve(model, facts.models)
-            model = asked.model
-        decision = self._decision(Question(model, call.hints, is_strict(call.body), asked), facts)
-        if call.asked == EMBEDDINGS and decision.model is None and self._embeddings is not None:
-            decision = replace(decision, model=self._embeddings.model)
-        answers = call.answers
-        named = asked.alias if asked is not None and asked.alias is not None else model
-        return _Plan(call, tier, decision, named, promises_of(call.body, answers), answers, deadline_at)
-
-    def _decision(self, question: Question, facts: Facts) -> Decision:
-        """Decide; what is asked in the usual way is decided once for all the time in which nothing changes."""
-        if question.asked is not None or question.strict_json or question.hints is not NO_HINTS:
-            return decide(question, facts)
-        if self._decided_by is not facts:
-            self._decided_by, self._decided = facts, {}
-        decision = self._decided.get(question.model)
-        if decision is None:
-            decision = self._decided[question.model] = decide(question, facts)
-        return decision
-
-    async def _attempt(self, plan: _Plan, client: Client, record: Record, lanes: list[Lane], *, unsure: bool) -> None:
-        call = plan.call
-        with await plan.tier.permit(call.decision, plan.answers, lanes, plan.deadline_at) as permit:
-            lane = permit.lane
-            record.node = lane.id
-            record.mark("admitted", self._clock())
-            if unsure:
-                await self._check_again(plan, lane)
-            said = speech(call, lane, plan.decision.model)
-            passage = self._passage(plan, client, record, lane, said)
-            try:
-                await self._relay(passage, permit, call, said)
-            except (NoConnection, ConnectExpired, UpstreamCut):
-                plan.tier.suspect(lane)
-                raise
-
-    async def _check_again(self, plan: _Plan, lane: Lane) -> None:
-        count = partial(self._prompt_tokens, plan, until=self._clock() + LONGEST_S)
-        try:
-            await able_lanes([lane], plan.call, plan.decision.model, count)
-        except CallerError as error:
-            raise _Lacking(error) from error
-
-    async def _relay(self, passage: Passage, permit: Permit, call: Call, said: Speech) -> None:
-        traits = permit.lane.traits
-        if call.asked == EMBEDDINGS:
-            most_bytes = _UNCANCELLABLE_BYTES if traits.needs_stream else self._reply_limit_bytes
-            parts = batches(said.body, most_bytes)
-            await relay_embeddings(passage, said.body, parts, lambda part: self._post(permit, call, said.part(part)))
-            return
-        opening = self._post(permit, call, said)
-        relay = relay_stream if call.stream else relay_folded if traits.needs_stream else relay_json
-        try:
-            await relay(passage, opening)
-        finally:
-            opening.close()
-
-    def _post(self, permit: Permit, call: Call, said: Speech) -> Opening:
-        reuse = permit.lane.traits.keeps_connections
-        return self._outbound.post(
-            permit.address, said.endpoint, said.encoded(), call.headers, self._limits, reuse=reuse
-        )
-
-    def _passage(self, plan: _Plan, client: Client, record: Record, lane: Lane, said: Speech) -> Passage:
-        call = plan.call
-        return Passage(
-            client=client,
-            record=record,
-            limits=self._limits,
-            promises=plan.promises,
-            headers=[
-                ("x-lumbre-tier", plan.decision.tier),
-                ("x-lumbre-node", lane.id),
-                *decision_headers(call.decision),
-            ],
-            dialect=said.dialect,
-            model=str(said.body["model"]),
-            translation=said.translation,
-            openai_errors=call.retelling is None or call.retelling.openai_errors,
-            blame=None if call.retelling is None else call.retelling.blame,
-            keep=None if call.retelling is None else call.retelling.keep,
-            choices=plan.answers,
-            own_progress=said.adds_progress,
-            sends_nulls=lane.traits.sends_nulls,
-            reply_limit_bytes=self._reply_limit_bytes,
-            clock=self._clock,
-            began_at=self._clock(),
-        )
+        return self._embedding_desk
 
 
-def _are_up(lanes: list[Lane]) -> bool:
-    for lane in lanes:  # noqa: SIM110 a generator costs twice the loop, for every request
-        if lane.health.state is not HealthState.READY:
-            return False
-    return True
-
-
-def decision_headers(decision: str) -> list[tuple[str, str]]:
-    """The headers by which a reply, or an error, can be found again."""
-    return [("x-lumbre-decision", decision), ("x-request-id", decision)]
+def _comes_back(lane: Lane, error: LumbreError) -> bool:
+    """Nothing was sent, and the engine is being started again: the request waits for it."""
+    return isinstance(error, NoConnection | ConnectExpired) and lane.health.state is HealthState.STARTING

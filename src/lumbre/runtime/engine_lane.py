@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Callable
 
-from lumbre.backends.upstream import Address, Outbound
+from lumbre.backends.permit import Address, looking
+from lumbre.backends.upstream import Outbound
 from lumbre.core.errors import UpstreamError
+from lumbre.gateway.breaker import Seen
 from lumbre.gateway.health import Health, HealthState
 from lumbre.runtime.capability import CapabilityReader
-from lumbre.runtime.lanes import Changed, Lane, read_catalogue
+from lumbre.runtime.lanes import Changed, Lane, Saw, read_catalogue
 from lumbre.runtime.supervisor import EngineStatus
 from lumbre.runtime.tasks import TaskRoom
 
@@ -20,10 +22,11 @@ _WORTH_WAITING_S = 1.0
 class EngineLane:
     """Writes one lane from its supervisor's reports. A lane that is `asked` from the start keeps its models' names."""
 
-    def __init__(self, lane: Lane, outbound: Outbound, on_change: Changed, tasks: TaskRoom) -> None:
+    def __init__(self, lane: Lane, outbound: Outbound, on_change: Changed, saw: Saw, tasks: TaskRoom) -> None:
         self._lane = lane
         self._outbound = outbound
         self._on_change = on_change
+        self._saw = saw
         self._tasks = tasks
         self._reader = CapabilityReader(lane, outbound)
         self._status: EngineStatus | None = None
@@ -35,6 +38,7 @@ class EngineLane:
         if status.phase == "ready" and status.address is not None:
             lane.address = Address(status.address.rstrip("/") + "/v1", status.api_key)
             self._reader.forget()
+            self._saw(lane, Seen.RESTARTED, None)
             self._ask_later(status)
         elif status.phase == "starting" or (status.phase == "backing_off" and status.retry_in_s <= _WORTH_WAITING_S):
             lane.address, lane.health = None, Health(HealthState.STARTING, reason=status.reason)
@@ -63,13 +67,14 @@ class EngineLane:
         lane = self._lane
         while status is self._status and lane.address is not None:
             try:
-                catalogue = await read_catalogue(self._outbound, lane.address, timeout_s=_ASK_TIMEOUT_S)
+                permit = looking(lane.address)
+                catalogue = await read_catalogue(self._outbound, permit, timeout_s=_ASK_TIMEOUT_S)
             except UpstreamError as error:
                 if status is self._status:
                     lane.health = Health(HealthState.STARTING, reason=error.message)
                 await asyncio.sleep(_LOOK_AGAIN_S)
                 continue
-            await self._reader.read(lane.address, catalogue)
+            await self._reader.read(permit, catalogue)
             if status is self._status:
                 if not lane.asked:
                     lane.models, lane.traits = catalogue.models, catalogue.traits

@@ -1,6 +1,7 @@
 """Asks a supervised engine whether it is well. Driven by the supervisor, which sets the deadline."""
 
-from lumbre.backends.upstream import Address, Outbound
+from lumbre.backends.permit import Address, looking
+from lumbre.backends.upstream import Outbound
 from lumbre.core.errors import UpstreamError
 
 _NO_SUCH_PAGE = (404, 405)
@@ -17,9 +18,9 @@ class HealthProbe:
         """Whether the engine at `address` says that it can work."""
         place = Address(address, api_key)
         try:
-            status, _, _ = await self._outbound.get(place, "/health", _TIMEOUT_S)
+            status, _, _ = await self._outbound.get(looking(place), "/health", _TIMEOUT_S)
             if status in _NO_SUCH_PAGE:
-                status, _, _ = await self._outbound.get(place, "/v1/models", _TIMEOUT_S)
+                status, _, _ = await self._outbound.get(looking(place), "/v1/models", _TIMEOUT_S)
         except UpstreamError:
             return False
         return status == 200

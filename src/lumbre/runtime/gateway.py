@@ -15,15 +15,21 @@ from lumbre.backends.upstream import Outbound
 from lumbre.core.errors import CapacityError, OperatorError
 from lumbre.core.ids import DecisionId, decision_id
 from lumbre.gateway.aliases import Aliases
+from lumbre.gateway.breaker import BreakerLimits
 from lumbre.gateway.capability import UNKNOWN, Capability
 from lumbre.gateway.deadlines import Deadlines
+from lumbre.gateway.sensitive import Finder
+from lumbre.ledger.store import Ledger, utc_now
 from lumbre.runtime.archive import Archive
+from lumbre.runtime.board import Board
 from lumbre.runtime.dispatch import Dispatcher, Embeddings
+from lumbre.runtime.flow import Flow
+from lumbre.runtime.house import House, Rules, check_of_a, check_of_node
 from lumbre.runtime.lanes import Lane
 from lumbre.runtime.launches import EMBEDDING_SLOTS, Launch, command_launch, embedded_launch, embeddings_launch
 from lumbre.runtime.models import alias_of
+from lumbre.runtime.outside import made_purse, outside_of
 from lumbre.runtime.records import Records
-from lumbre.runtime.request_log import RequestLog
 from lumbre.runtime.response_store import ResponseStore
 from lumbre.runtime.schema import Settings, UpstreamSection
 from lumbre.runtime.sources import Engine, Sources, said
@@ -34,6 +40,8 @@ log = logging.getLogger(__name__)
 
 CUT_OFF = "cut_off"
 _IDS_AT_ONCE = 256
+_JITTER = 0.2
+"""By how much of its time a breaker may be open for less, so that many do not come back at once."""
 _CUT_OFF_S = 5
 """Each client has a second to be told."""
 
@@ -51,7 +59,11 @@ class Gateway:
 
     Attributes:
         aliases: what the names of models stand for.
+        knows_keys: it matters to somebody which key a request comes with.
+        house: the tiers.
+        flow: the operator's hand on them.
         tier: tier A.
+        ledger: the record of what ran where.
         embeddings: who makes embeddings: tier A itself, or lanes of their own; None: nobody.
         responses: where responses are kept; None: nowhere.
     """
@@ -76,30 +88,43 @@ class Gateway:
         self._idle = asyncio.Event()
         self._idle.set()
         self._dice, self._dice_left = b"", 0
+        self.knows_keys = any(name.startswith("sha256:") for name in settings.tier_c.direct)
         self.aliases = Aliases(settings.models.alias)
         self._sources, self._embedding_sources = (
             Sources(self._outbound, self._tasks, settings.breaker, secret) for _ in range(2)
         )
-        self.tier = self._made_tier(self._lanes(model_alias), self._sources, strict_json=settings.tier_a.strict_json)
+        self.ledger = Ledger(settings.gateway.state_dir / "ledger")
+        self.tier = self._made_tier("A", self._lanes(model_alias), self._sources)
         self._attach(model_path)
+        self.house = self._made_house(secret)
+        self.flow = Flow(self.house, self.ledger)
         self.embeddings = self._made_embeddings(model_path, model_alias, embeddings_path)
         self._sources.start()
         if settings.embeddings.backend == "openai":
             self._embedding_sources.start()
         self.responses = self._made_store()
         self.makes_embeddings = self._made_maker()
-        tiers = [self.tier] if self.embeddings in (None, self.tier) else [self.tier, self.embeddings]
-        self.records = Records(tiers, RequestLog(settings.gateway.state_dir / "logs" / "requests.log"))
+        tiers = [*self.house.tiers, *([] if self.embeddings in (None, self.tier) else [self.embeddings])]
+        self._tiers = tiers
+        self.records = Records(tiers, self.ledger)
+        given = settings.tier_c
         self.dispatcher = Dispatcher(
-            self.tier,
+            self.house,
             self.makes_embeddings,
             self.aliases,
             self._outbound,
             self.records,
+            self.ledger,
             _deadlines(settings),
+            finder=Finder(given.redact_patterns) if given.redact else None,
             reply_limit_bytes=settings.limits.reply_bytes,
             clock=asyncio.get_running_loop().time,
         )
+
+    @property
+    def board(self) -> Board:
+        """The kill switches and the policy."""
+        return self.house.board
 
     def new_decision(self) -> DecisionId:
         """An id for a request that has just arrived."""
@@ -163,18 +188,26 @@ class Gateway:
     async def close(self) -> None:
         """Stop the engines, the probes and the connections."""
         self.draining = True
+        self.board.close_timers()
+        for tier in self._tiers:
+            tier.breakers.close()
         await asyncio.gather(self._sources.stop(), self._embedding_sources.stop())
         await self._tasks.close()
         await self._outbound.close()
-        self.records.close()
+        self.ledger.close()
         if self.responses is not None:
             await self.responses.close()
 
     def _made_maker(self) -> Embeddings | None:
         if self.embeddings is None:
             return None
-        model = (self.settings.embeddings.model or None) if self.embeddings is self.tier else None
-        return Embeddings(self.embeddings, model, self._embedding_sources.start)
+        is_a = self.embeddings is self.tier
+        model = (self.settings.embeddings.model or None) if is_a else None
+        # Vectors of different models cannot be compared: nobody else makes them in its place.
+        rules = Rules(a_does_strict_json=False, on_closed="auto", c_direct=frozenset(), c_has_key=False)
+        house = House(self.embeddings, None, None, board=self.board, purse=self.house.purse, rules=rules)
+        self._embedding_house = house
+        return Embeddings(house, model, self._embedding_sources.start)
 
     def _made_store(self) -> Archive | None:
         given = self.settings.responses
@@ -185,14 +218,64 @@ class Gateway:
             ResponseStore(path, keep=given.keep, keep_bytes=given.keep_bytes, keep_s=given.keep_s, now_s=time.time)
         )
 
-    def _made_tier(self, lanes: Sequence[Lane], sources: Sources, *, strict_json: bool) -> Tier:
+    def _made_house(self, secret: Callable[[str], str]) -> House:
+        settings = self.settings
+        board = Board(
+            settings.gateway.state_dir / "flow.json",
+            [node.id for node in settings.tier_b.nodes],
+            settings.flow.policy,
+            self._news,
+            utc_now,
+        )
+        for lane in self.tier.lanes.values():
+            lane.check = check_of_a(board)
+        outside = outside_of(settings.tier_c, secret)
+        purse = made_purse(settings, self.ledger, self._touch)
+        rules = Rules(
+            a_does_strict_json=settings.tier_a.strict_json,
+            on_closed=settings.flow.closed,
+            c_direct=frozenset(settings.tier_c.direct),
+            c_has_key=outside is not None and outside.address is not None,
+        )
+        c = None if outside is None else self._made_tier("C", [outside], self._sources)
+        return House(self.tier, self._made_b(board), c, board=board, purse=purse, rules=rules)
+
+    def _made_b(self, board: Board) -> Tier | None:
+        nodes = self.settings.tier_b.nodes
+        if not nodes:
+            return None
+        lanes = [_upstream_lane(node, node.model, UNKNOWN) for node in nodes]
+        for lane, node in zip(lanes, nodes, strict=True):
+            lane.labels = node.labels
+            lane.check = check_of_node(board, node.id, node.labels)
+        tier = self._made_tier("B", lanes, self._sources)
+        self._sources.probe(tier, nodes)
+        return tier
+
+    def _touch(self) -> None:
+        """What the decisions know is not as it was."""
+        for house in self._houses():
+            house.touch()
+
+    def _news(self) -> None:
+        """A switch or the policy has moved."""
+        for house in self._houses():
+            house.moved()
+
+    def _houses(self) -> list[House]:
+        # While the tiers are being made they already have news.
+        return [house for name in ("house", "_embedding_house") if (house := vars(self).get(name)) is not None]
+
+    def _made_tier(self, name: str, lanes: Sequence[Lane], sources: Sources) -> Tier:
         limits = self.settings.limits
         return Tier(
+            name,
             lanes,
             max_waiting=limits.waiting,
             wait_s=limits.wait_s,
-            strict_json=strict_json,
             suspect=sources.suspect,
+            breaker=_breaker(self.settings),
+            news=self._touch,
         )
 
     def _lanes(self, alias: str) -> list[Lane]:
@@ -219,7 +302,7 @@ class Gateway:
             return None
         if given.backend == "openai":
             lanes = [_upstream_lane(each, each.model or given.model, UNKNOWN) for each in given.upstreams]
-            tier = self._made_tier(lanes, sources, strict_json=False)
+            tier = self._made_tier("A", lanes, sources)
             sources.probe(tier, given.upstreams)
             return tier
         if model_path is None:
@@ -231,7 +314,7 @@ class Gateway:
         ability = Capability(endpoints=frozenset({"embeddings"}))
         lane = Lane("embedded", EMBEDDING_SLOTS, alias, traits=LLAMA_CPP, asked=True, settled=True, said=ability)
         lane.learn({alias: Capability(given.context_tokens)})
-        tier = self._made_tier([lane], sources, strict_json=False)
+        tier = self._made_tier("A", [lane], sources)
         sources.supervise(tier, lane, self._engine(self._make_embeddings_launch(model_path, alias), "embeddings"))
         return tier
 
@@ -254,6 +337,12 @@ class Gateway:
 def _upstream_lane(upstream: UpstreamSection, model: str, tier_said: Capability) -> Lane:
     own = said(upstream, upstream.context_tokens).over(tier_said)
     return Lane(upstream.id, upstream.slots, model, said=own)
+
+
+def _breaker(settings: Settings) -> BreakerLimits:
+    given = settings.breaker
+    most_s = max(given.most_open_s, given.open_s)
+    return BreakerLimits(given.failures, given.open_s, most_s, jitter=_JITTER, calm_s=most_s)
 
 
 def _deadlines(settings: Settings) -> Deadlines:

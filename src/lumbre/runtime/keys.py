@@ -70,5 +70,10 @@ def _is_hash(each: object) -> bool:
     return isinstance(each, str) and re.fullmatch(r"[0-9a-f]{64}", each) is not None
 
 
+def digest(key: str) -> str:
+    """A key as `[tier_c] direct` names it; empty for none."""
+    return f"sha256:{_hash(key)}" if key else ""
+
+
 def _hash(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()

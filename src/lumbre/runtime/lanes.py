@@ -4,12 +4,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from lumbre.backends.capability import of_model_list
+from lumbre.backends.permit import Address, Permit
 from lumbre.backends.traits import UNKNOWN, Traits, traits_of
-from lumbre.backends.upstream import Address, Outbound
+from lumbre.backends.upstream import Outbound
 from lumbre.core.errors import UpstreamError
+from lumbre.gateway.breaker import Breaker, Seen
 from lumbre.gateway.capability import UNKNOWN as UNKNOWN_CAPABILITY
 from lumbre.gateway.capability import Capability
 from lumbre.gateway.health import Health
@@ -31,6 +33,13 @@ class Lane:
         said: what the settings say that it can do, whatever it says itself.
         capabilities: what it can do with each model, by the model's name there, the settings' word over its own. A
             model that is not in it can do what `said` says.
+        labels: of a burst node.
+        api: the only API that it speaks, where that is not OpenAI's.
+        outside: it is not the organisation's own.
+        breaker: as the tier's breakers wrote it last.
+        is_doubted: a request has just failed there.
+        rests_until: when it may be asked again that asked to be left alone, on the loop's clock.
+        check: asked before anything is sent there; raises `SwitchClosed`.
     """
 
     id: str
@@ -44,6 +53,13 @@ class Lane:
     settled: bool = False
     said: Capability = UNKNOWN_CAPABILITY
     capabilities: Mapping[str, Capability] = field(default_factory=dict)
+    labels: tuple[str, ...] = ()
+    api: Literal["openai", "anthropic"] = "openai"
+    outside: bool = False
+    breaker: Breaker = field(default_factory=Breaker)
+    is_doubted: bool = False
+    rests_until: float = 0.0
+    check: Callable[[], None] = lambda: None
 
     @property
     def speaks_messages(self) -> bool:
@@ -68,9 +84,16 @@ class Lane:
         """The model's name as this upstream knows it."""
         return model or self.model or (self.models[0] if self.models else "default")
 
+    def permit(self, address: Address) -> Permit:
+        """Leave to ask the upstream about itself; a request of a client's needs a tier's permit."""
+        return Permit(address, self.check)
+
 
 Changed = Callable[[Lane], None]
 """Called by a lane's source after it wrote to it."""
+
+Saw = Callable[[Lane, Seen, str | None], None]
+"""Called by a lane's source with what a probe found, and why."""
 
 
 @dataclass(frozen=True)
@@ -86,14 +109,15 @@ class Catalogue:
     capabilities: Mapping[str, Capability] = field(default_factory=dict)
 
 
-async def read_catalogue(outbound: Outbound, address: Address, timeout_s: float = MODELS_TIMEOUT_S) -> Catalogue:
+async def read_catalogue(outbound: Outbound, permit: Permit, timeout_s: float = MODELS_TIMEOUT_S) -> Catalogue:
     """Ask an upstream for its models.
 
     Raises:
+        SwitchClosed: it may not be asked.
         UpstreamError: it does not answer, refuses the key, or answers 5xx. A server that answers otherwise and
             has no model list is taken to serve what it is configured for.
     """
-    status, server, document = await outbound.get(address, "/models", timeout_s)
+    status, server, document = await outbound.get(permit, "/models", timeout_s)
     if status in (401, 403):
         raise UpstreamError(f"it refuses the gateway's key ({status}); see api_key_env")
     if status >= 500:

@@ -5,6 +5,7 @@ Driver.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -12,7 +13,9 @@ import orjson
 from lumbre.backends.exchange import Exchange
 from lumbre.core.errors import BrokenPromise, CallerError, UpstreamError
 from lumbre.gateway.deadlines import Deadlines, expired
+from lumbre.gateway.moving_on import UpstreamRefusal, retry_after
 from lumbre.runtime.client import Client, Headers
+from lumbre.runtime.reading import Reading
 from lumbre.runtime.records import Record
 from lumbre.wire.dialects import MESSAGES, Dialect
 from lumbre.wire.headers import forwarded_reply
@@ -25,6 +28,8 @@ EVENT_STREAM = "text/event-stream"
 _REFUSAL_LIMIT_BYTES = 1024 * 1024
 _EXCERPT_CHARS = 200
 _NAME_CHARS = 200
+BUSY = (408, 429)
+"""Statuses below 500 that are no fault of the caller's."""
 _CODES: Mapping[str, str] = {"exceed_context_size_error": "context_length_exceeded"}
 """llama.cpp's types of errors, which it gives no code, and the code that clients act on."""
 
@@ -46,6 +51,8 @@ class Passage:
         choices: how many answers were asked for.
         own_progress: the gateway itself asked for progress events, so they end here.
         sends_nulls: the engine's stream has events of the data `null`, which mean nothing.
+        reading: makes a chat reply of what the engine says; None where it is one.
+        own_usage: the gateway itself asked for the usage of a stream, so the chunk that has nothing else ends here.
     """
 
     client: Client
@@ -65,6 +72,8 @@ class Passage:
     reply_limit_bytes: int
     clock: Callable[[], float]
     began_at: float
+    reading: Reading | None = None
+    own_usage: bool = False
 
     @property
     def message_id(self) -> str:
@@ -93,6 +102,7 @@ async def room(passage: Passage) -> None:
 
 def send_whole(passage: Passage, status: int, body: bytes, headers: Iterable[tuple[str, str]]) -> None:
     """Send a reply of one piece."""
+    passage.record.spoken = True
     passage.record.status = status
     passage.record.finished = True
     passage.client.whole(status, [*headers, *passage.headers], body)
@@ -113,6 +123,46 @@ async def refusal(passage: Passage, exchange: Exchange) -> bytes:
     return body
 
 
+class Refused(UpstreamRefusal):
+    """An upstream refused what another may take; `tell` says so to the client when nobody is left.
+
+    Attributes:
+        told: the body as the client may read it; None where it could not.
+        headers: those that go with it.
+    """
+
+    def __init__(self, said: UpstreamError, told: bytes | None, headers: Headers) -> None:
+        super().__init__(said.message, status=said.status, code=said.code, headers=said.headers)
+        self.retry_after_s = _retry_after(headers)
+        self._said = said
+        self._told = told
+        self._headers = headers
+
+    def tell(self, client: Client, record: Record, more: Headers, *, retry_after_s: int | None) -> None:
+        """Pass it on as it came, if the client can still be told so.
+
+        Args:
+            more: headers that every reply of the request carries.
+            retry_after_s: when somebody may be asked again; told where the upstream itself has not said.
+
+        Raises:
+            UpstreamError: it cannot; the same in the gateway's own words.
+        """
+        record.outcome = record.outcome or "upstream_refused"
+        if self._told is None or client.started:
+            raise self._said
+        record.status, record.finished = self.status, True
+        own = [("retry-after", str(retry_after_s))] if retry_after_s and self.retry_after_s is None else []
+        client.whole(self.status, [*self._headers, *own, *more], self._told)
+
+
+def _retry_after(headers: Headers) -> int | None:
+    for name, value in headers:
+        if name == "retry-after":
+            return retry_after(value, datetime.now(UTC))
+    return None
+
+
 async def relay_refusal(passage: Passage, exchange: Exchange, body: bytes | None = None) -> None:
     """Pass on an upstream's own error: its status, its Retry-After and rate-limit headers, its JSON body.
 
@@ -120,46 +170,57 @@ async def relay_refusal(passage: Passage, exchange: Exchange, body: bytes | None
         body: where it has been read already.
 
     Raises:
+        Refused: another upstream may take the request.
         UpstreamError: the status says nothing to this caller (a redirect, a refused key), the body is no error of the
             client's API, or the stream has already begun.
     """
-    if not 400 <= exchange.status <= 599:
-        raise UpstreamError(f"the upstream answers with status {exchange.status}, which is none; see its base_url")
-    if exchange.status in (401, 407):
-        raise UpstreamError(f"the upstream refuses the gateway's key ({exchange.status}); see its api_key_env")
-    passage.record.outcome = "upstream_refused"
+    status = exchange.status
+    if not 400 <= status <= 599:
+        raise UpstreamError(f"the upstream answers with status {status}, which is none; see its base_url")
+    if status in (401, 407):
+        raise UpstreamError(f"the upstream refuses the gateway's key ({status}); see its api_key_env")
     body = await refusal(passage, exchange) if body is None else body
-    document, error = _read(body)
-    told = None if passage.client.started else _relayed(passage, body, document, error)
-    if told is None:
-        raise _retold(exchange, body, error)
-    send_whole(passage, exchange.status, told, forwarded_reply(exchange.headers))
+    document, error = _read(body, passage.reading, status)
+    told = _relayed(passage, body, document, error)
+    said = _retold(exchange, body, error)
+    if status >= 500 or status in BUSY:
+        raise Refused(said, told, forwarded_reply(exchange.headers))
+    passage.record.outcome = "upstream_refused"
+    if told is None or passage.client.started:
+        raise said
+    send_whole(passage, status, told, forwarded_reply(exchange.headers))
     await room(passage)
 
 
-def _read(body: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+def _read(body: bytes, reading: Reading | None, status: int) -> tuple[Mapping[str, Any], dict[str, Any]]:
     """An upstream's document and the error in it, which has a message; empty where there is none."""
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError:
         return {}, {}
+    if reading is not None and isinstance(document, dict):
+        document = reading.refusal(document, status)
     error = document.get("error") if isinstance(document, dict) else None
     if isinstance(error, dict) and isinstance(error.get("message"), str):
         return document, error
     return {}, {}
 
 
-def _relayed(passage: Passage, body: bytes, document: dict[str, Any], error: dict[str, Any]) -> bytes | None:
+def _relayed(passage: Passage, body: bytes, document: Mapping[str, Any], error: dict[str, Any]) -> bytes | None:
     """An upstream's error as the client may read it; None where it is not of the shape of the client's API."""
     if passage.dialect is MESSAGES:
         return body if document.get("type") == "error" and error else None
     if not passage.openai_errors or not _is_openais(error):
         return None
     if passage.blame is None or (param := error["param"]) is None:
-        return body
+        return body if passage.reading is None else _written(document)
     own = passage.blame(CallerError("", param=param)).param if len(param) <= _NAME_CHARS else None
+    return _written({**document, "error": {**error, "param": own}})
+
+
+def _written(document: Mapping[str, Any]) -> bytes | None:
     try:
-        return orjson.dumps({**document, "error": {**error, "param": own}})
+        return orjson.dumps(document)
     except orjson.JSONEncodeError:
         return None
 

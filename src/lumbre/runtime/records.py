@@ -1,4 +1,6 @@
-"""What is kept of every request: metrics for Prometheus and one log line. Driver; sizes and counts only, never text."""
+"""What is kept of every request: metrics for Prometheus and a record in the ledger. Driver; sizes and counts only,
+never text.
+"""
 
 import logging
 from collections.abc import Sequence
@@ -9,16 +11,17 @@ from functools import partial
 import orjson
 
 from lumbre.core.errors import LumbreError
+from lumbre.ledger.records import Asked, Ended, Entry, Place, request
+from lumbre.ledger.store import Ledger
 from lumbre.runtime.metrics import Counter, Exposition, Gauge, Histogram
-from lumbre.runtime.request_log import RequestLog
 from lumbre.runtime.tier import Tier
 from lumbre.wire.openai.story import Usage
 
 log = logging.getLogger("lumbre.requests")
 
-_PARAM_CHARS = 100
 _MICRO = 1_000_000
-_NOTHING = Usage(0, 0, estimated=True)
+NOTHING = Usage(0, 0, estimated=True)
+"""Before an engine has said something."""
 
 
 @dataclass(slots=True)
@@ -26,7 +29,13 @@ class Record:
     """One request, filled in as it goes.
 
     Attributes:
-        reason: the decision's; never anybody's text.
+        model: as the one who answered calls it.
+        reasons: the decision's steps; never anybody's text.
+        attempts: how often it was dispatched.
+        cost_microusd: of all attempts.
+        told_node: the node that the reply's head has named.
+        spoken: the client has had something of the answer, so nobody else can be asked any more.
+        named: what was asked for: a tier's word, a model that is served, or the alias; never the caller's own words.
         param: the field that was at fault.
         outcome: `ok`, `client_gone`, `cut_off` (the drain limit), or the code of the error that ended it.
         finished: the engine said that it finished; a client that goes away after that has missed nothing.
@@ -38,13 +47,20 @@ class Record:
     stream: bool
     began_at: float
     model: str = ""
+    tier: str = ""
+    label: str | None = None
     node: str = ""
     status: int = 0
     outcome: str = ""
-    reason: str = ""
+    reasons: Sequence[str] = ()
+    attempts: int = 0
+    cost_microusd: int = 0
+    told_node: str = ""
+    named: str = ""
+    spoken: bool = False
     param: str | None = None
     finished: bool = False
-    usage: Usage = _NOTHING
+    usage: Usage = NOTHING
     times: dict[str, float] = field(default_factory=dict)
 
     def mark(self, what: str, now: float) -> None:
@@ -54,15 +70,15 @@ class Record:
 
 
 class Records:
-    """The gateway's counters and its request log.
+    """The gateway's counters, and the ledger of its requests.
 
     Args:
         tiers: whose lanes are counted; each once.
-        request_log: where the lines go.
+        ledger: where the records go.
     """
 
-    def __init__(self, tiers: Sequence[Tier], request_log: RequestLog) -> None:
-        self._request_log = request_log
+    def __init__(self, tiers: Sequence[Tier], ledger: Ledger) -> None:
+        self._ledger = ledger
         self._requests = Counter(
             "lumbre_requests", "Requests by how they ended.", ["endpoint", "node", "status", "outcome"]
         )
@@ -91,10 +107,10 @@ class Records:
             self._duration.observe((node,), record.times.get("end", 0.0))
             if "token" in record.times:
                 self._first_token.observe((node,), record.times["token"])
-        line = _line(record)
-        self._request_log.add(line)
+        entry = _entry(record)
+        self._ledger.add(entry)
         if log.isEnabledFor(logging.INFO):
-            log.info("%s", line.decode())
+            log.info("%s", orjson.dumps(entry).decode())
 
     def turned_away(self, decision: str, endpoint: str, error: LumbreError) -> None:
         """A request that the door did not let through."""
@@ -105,10 +121,6 @@ class Records:
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format."""
         return self._exposition.text()
-
-    def close(self) -> None:
-        """Write what is not written yet."""
-        self._request_log.flush()
 
 
 def _in_flight(tiers: Sequence[Tier]) -> list[tuple[tuple[str, ...], float]]:
@@ -121,23 +133,16 @@ def _waiting(tiers: Sequence[Tier]) -> list[tuple[tuple[str, ...], float]]:
     return [((), sum(tier.waiting for tier in tiers))]
 
 
-def _line(record: Record) -> bytes:
-    usage = record.usage
-    return orjson.dumps(
-        {
-            "at": datetime.now(UTC),
-            "decision": record.decision,
-            "endpoint": record.endpoint,
-            "stream": record.stream,
-            "model": record.model,
-            "node": record.node,
-            "status": record.status,
-            "outcome": record.outcome,
-            "reason": record.reason,
-            "param": None if record.param is None else record.param[:_PARAM_CHARS],
-            "prompt_tokens": usage.prompt,
-            "completion_tokens": usage.completion,
-            "tokens_estimated": usage.estimated,
-            "seconds": record.times,
-        }
+def _entry(record: Record) -> Entry:
+    place = Place(record.tier or None, record.label, record.node or None, record.model or None)
+    ended = Ended(
+        record.status,
+        record.outcome,
+        record.attempts,
+        record.usage,
+        record.param,
+        record.cost_microusd,
+        record.times,
     )
+    asked = Asked(record.endpoint, record.stream, record.named or None)
+    return request(record.decision, datetime.now(UTC), place, asked, ended, record.reasons)

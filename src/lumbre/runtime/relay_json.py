@@ -14,6 +14,7 @@ from lumbre.backends.exchange import Exchange, Opening
 from lumbre.core.errors import UpstreamCut, UpstreamError
 from lumbre.gateway.deadlines import Countdown, expired
 from lumbre.runtime.passage import (
+    BUSY,
     EVENT_STREAM,
     Passage,
     check_encoding,
@@ -48,6 +49,9 @@ async def relay_json(passage: Passage, opening: Opening) -> None:
             body = await read_body(passage, exchange, countdown, body or b"")
         reply = parsed(body, exchange.content_type)
         try:
+            if passage.reading is not None:
+                reply = passage.reading.whole(reply)
+                body = written(reply)
             usage = passage.dialect.count(reply)
         except MalformedReply as error:
             raise _malformed(error) from error
@@ -157,13 +161,25 @@ def parsed(body: bytes, content_type: str) -> dict[str, Any]:
     return reply
 
 
+def written(reply: Mapping[str, Any]) -> bytes:
+    """A reply that was read in other words, as bytes.
+
+    Raises:
+        MalformedReply: it has what no JSON can carry.
+    """
+    try:
+        return orjson.dumps(reply)
+    except orjson.JSONEncodeError as error:
+        raise MalformedReply(str(error)) from error
+
+
 class _Folding:
     """Reads a stream to its end."""
 
     def __init__(self, passage: Passage, exchange: Exchange) -> None:
         self._passage = passage
         self._exchange = exchange
-        self._countdown = Countdown(passage.limits, passage.began_at, keepalive=False)
+        self._countdown = Countdown(passage.limits, passage.clock(), keepalive=False, began_at=passage.began_at)
         self._splitter = Splitter()
         self.story = passage.dialect.follow(passage.promises.any, passage.choices)
         self.fold = passage.dialect.fold(passage.message_id, passage.model)
@@ -228,7 +244,9 @@ def _malformed(error: MalformedReply) -> UpstreamError:
 
 
 def engine_failure(chunk: Mapping[str, Any]) -> UpstreamError:
-    """The error for an engine that reports one inside its stream."""
+    """The error for an engine that reports one inside its stream; one that blames the caller is told as such."""
     error = chunk["error"]
     text = error.get("message", "") if isinstance(error, dict) else error
-    return UpstreamError(f"the engine failed in the middle of its answer: {str(text)[:_REASON_CHARS]}")
+    code = error.get("code") if isinstance(error, dict) else None
+    status = code if isinstance(code, int) and 400 <= code < 500 and code not in BUSY else None
+    return UpstreamError(f"the engine failed in the middle of its answer: {str(text)[:_REASON_CHARS]}", status=status)

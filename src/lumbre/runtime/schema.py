@@ -4,7 +4,7 @@ right.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -14,12 +14,15 @@ from pydantic import (
     Field,
     PlainValidator,
     StringConstraints,
+    field_validator,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
 
 from lumbre.gateway.aliases import TIERS
 from lumbre.gateway.hints import MODEL_TIERS
+from lumbre.gateway.policy import PolicyName
+from lumbre.gateway.sensitive import Finder
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 UpstreamId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
@@ -74,7 +77,21 @@ class UpstreamSection(AbilitySection):
     """Prompt and answer together. 0: what it says of itself."""
 
 
-def _unlike(upstreams: tuple[UpstreamSection, ...]) -> tuple[UpstreamSection, ...]:
+class NodeSection(UpstreamSection):
+    """One machine of tier B, which speaks OpenAI's API."""
+
+    labels: Annotated[tuple[Literal["batch", "express"], ...], Field(min_length=1)]
+    """The classes of work that it takes."""
+    provider: Literal["static"] = "static"
+    """Who starts and stops it: `static`, somebody else keeps it up."""
+    usd_per_hour: float = Field(default=0, ge=0, le=10_000)
+    """What its time costs; counted while it works."""
+
+
+_Some = TypeVar("_Some", bound=UpstreamSection)
+
+
+def _unlike(upstreams: tuple[_Some, ...]) -> tuple[_Some, ...]:
     seen: set[str] = set()
     for number, upstream in enumerate(upstreams):
         if upstream.id in RESERVED_IDS or upstream.id in seen:
@@ -86,6 +103,8 @@ def _unlike(upstreams: tuple[UpstreamSection, ...]) -> tuple[UpstreamSection, ..
 
 
 Upstreams = Annotated[tuple[UpstreamSection, ...], AfterValidator(_unlike)]
+Nodes = Annotated[tuple[NodeSection, ...], AfterValidator(_unlike)]
+Usd = Annotated[float, Field(ge=0, le=1_000_000)]
 
 
 class TierASection(AbilitySection):
@@ -114,6 +133,68 @@ class TierASection(AbilitySection):
         if self.backend == "command" and not any("{port}" in word for word in self.command):
             raise ValueError("command = [...] must say {port} where your server takes its port")
         return self
+
+
+class TierBSection(Section):
+    """The rented machines."""
+
+    nodes: Nodes = ()
+    daily_budget_usd: Usd | None = None
+    """Of this tier alone. None: only `[flow] daily_budget_usd` counts."""
+
+
+class TierCSection(AbilitySection):
+    """The outside API. There is none without an address, a model and a key that is not empty."""
+
+    api: Literal["openai", "anthropic"] = "openai"
+    base_url: AnyHttpUrl | None = None
+    model: str = ""
+    api_key_env: str = ""
+    api_key_file: Path | None = None
+    """A file that holds nothing but the key."""
+    direct: tuple[str, ...] = ()
+    """Who may ask for it by name: models, `sha256:…` of a client's key, or `*` for everybody."""
+    slots: int = Field(default=16, ge=1, le=4096)
+    """Requests at once."""
+    context_tokens: int = Field(default=0, ge=0, le=4_194_304)
+    """Prompt and answer together. 0: not known."""
+    usd_per_million_prompt: Usd = 5.0
+    """What a million tokens of prompts cost. The defaults of both are high, so that a budget is kept."""
+    usd_per_million_completion: Usd = 25.0
+    daily_budget_usd: Usd | None = None
+    """Of this tier alone. None: only `[flow] daily_budget_usd` counts."""
+    redact: bool = False
+    """Hide e-mail addresses, phone numbers, cards, IBANs and keys before a request leaves, and put them back after."""
+    redact_patterns: dict[str, str] = {}
+    """Name to regular expression: what else is to be hidden."""
+
+    @model_validator(mode="after")
+    def _has_what_it_needs(self) -> "TierCSection":
+        if self.base_url is None:
+            if self.model or self.api_key_env or self.api_key_file:
+                raise ValueError("tier C needs `base_url`")
+            return self
+        if not self.model:
+            raise ValueError("tier C needs `model`, what it is asked for")
+        if not self.api_key_env and self.api_key_file is None:
+            raise ValueError("tier C needs `api_key_env` or `api_key_file`")
+        return self
+
+    @field_validator("redact_patterns")
+    @classmethod
+    def _patterns_are_some(cls, patterns: dict[str, str]) -> dict[str, str]:
+        Finder(patterns)
+        return patterns
+
+
+class FlowSection(Section):
+    """Where work goes that says nothing of it, and what may be spent."""
+
+    policy: PolicyName = "balanced"
+    closed: Literal["auto", "fall", "reject"] = "auto"
+    """What a closed switch does to a request that does not say."""
+    daily_budget_usd: Usd = 5.0
+    """Of tiers B and C together, for each day of UTC."""
 
 
 class EmbeddingsSection(Section):
@@ -162,7 +243,10 @@ class BreakerSection(Section):
 
     probe_s: Seconds = 5
     failures: int = Field(default=3, ge=1, le=100)
-    """Failed probes in a row after which an upstream gets no work."""
+    """Failed probes, or failed requests, in a row after which an upstream gets no work."""
+    open_s: Seconds = 30
+    """Until one request may try it again; twice as long each time that this fails."""
+    most_open_s: Seconds = 600
 
 
 def _alias_target(target: object) -> str | dict[str, str]:
@@ -208,9 +292,19 @@ class Settings(Section):
 
     gateway: GatewaySection = GatewaySection()
     tier_a: TierASection = TierASection()
+    tier_b: TierBSection = TierBSection()
+    tier_c: TierCSection = TierCSection()
+    flow: FlowSection = FlowSection()
     embeddings: EmbeddingsSection = EmbeddingsSection()
     responses: ResponsesSection = ResponsesSection()
     deadlines: DeadlinesSection = DeadlinesSection()
     limits: LimitsSection = LimitsSection()
     breaker: BreakerSection = BreakerSection()
     models: ModelsSection = ModelsSection()
+
+    @model_validator(mode="after")
+    def _nodes_have_their_own_names(self) -> "Settings":
+        taken = {upstream.id for upstream in self.tier_a.upstreams}
+        if (twice := next((node.id for node in self.tier_b.nodes if node.id in taken), None)) is not None:
+            raise ValueError(f"tier_b.nodes: the id {twice!r} is one of tier A's upstreams too")
+        return self

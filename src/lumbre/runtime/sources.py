@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lumbre.backends.upstream import Address, Outbound
+from lumbre.backends.permit import Address
+from lumbre.backends.upstream import Outbound
 from lumbre.gateway.capability import UNKNOWN, Capability
 from lumbre.gateway.health import Health, HealthState
 from lumbre.runtime.engine_lane import EngineLane
@@ -55,7 +56,9 @@ class Sources:
 
     def suspect(self, lane: Lane) -> None:
         """A request could not reach a lane's upstream, or was cut off: look at it now."""
-        self._suspects[lane.id]()
+        look = self._suspects.get(lane.id)
+        if look is not None:  # nobody probes the outside API
+            look()
 
     def probe(self, tier: Tier, upstreams: Sequence[UpstreamSection]) -> None:
         """Watch upstreams, whose lanes the tier has by their ids, from `start` on.
@@ -71,6 +74,7 @@ class Sources:
                 Address(str(upstream.base_url).rstrip("/"), key),
                 self._outbound,
                 tier.changed,
+                tier.breakers.saw,
                 probe_s=self._breaker.probe_s,
                 failures=self._breaker.failures,
             )
@@ -79,7 +83,7 @@ class Sources:
 
     def supervise(self, tier: Tier, lane: Lane, engine: Engine) -> None:
         """Run an engine for a lane, from `start` on."""
-        written = EngineLane(lane, self._outbound, tier.changed, self._tasks)
+        written = EngineLane(lane, self._outbound, tier.changed, tier.breakers.saw, self._tasks)
         supervisor = Supervisor(
             engine.make_launch,
             boot_timeout_s=engine.boot_timeout_s,

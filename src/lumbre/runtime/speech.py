@@ -2,6 +2,7 @@
 the dispatcher sends it.
 """
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -10,10 +11,14 @@ from typing import Any
 import orjson
 
 from lumbre.core.errors import CallerError
+from lumbre.gateway.redaction import Redaction
 from lumbre.runtime.call import Call
 from lumbre.runtime.lanes import Lane
+from lumbre.runtime.reading import Reading
+from lumbre.wire.anthropic.from_chat import to_messages
 from lumbre.wire.anthropic.turns import has_system_turn
 from lumbre.wire.dialects import MESSAGES, OPENAI, Dialect
+from lumbre.wire.openai.redacted import hide_request
 from lumbre.wire.translation import Translation
 
 _UNCANCELLABLE_BYTES = 512
@@ -29,6 +34,8 @@ class Speech:
         dialect: how the reply is read.
         translation: tells the reply in the client's API; None where the engine speaks it.
         adds_progress: the gateway asks for progress events that the client did not ask for.
+        reading: makes a chat reply of what the engine says; None where it is one.
+        adds_usage: the gateway asks for a stream's usage, and the client did not.
     """
 
     endpoint: str
@@ -36,6 +43,8 @@ class Speech:
     dialect: Dialect
     translation: Translation | None
     adds_progress: bool
+    reading: Reading | None = None
+    adds_usage: bool = False
 
     def part(self, body: Mapping[str, Any]) -> "Speech":
         """The same with another body."""
@@ -53,16 +62,23 @@ class Speech:
             raise CallerError(f"the body cannot be passed on: {error}", code="too_deep") from error
 
 
-def speech(call: Call, lane: Lane, model: str | None) -> Speech:
+def speech(call: Call, lane: Lane, model: str | None, redaction: Redaction | None = None) -> Speech:
     """Put a call into an engine's words.
 
     Args:
         model: the one that the decision names; None: the lane's own choice.
+        redaction: hides what must not leave; None: nothing is hidden.
+
+    Raises:
+        CallerError: the engine's API has no words for it.
     """
     target = lane.target(model)
     retelling = call.retelling
-    if (own := own_words(call, lane)) is not None:
+    # What is hidden is put back into a chat reply, so such a call goes by way of one.
+    if redaction is None and (own := own_words(call, lane)) is not None:
         return _in_its_own_words(own, call.endpoint, lane, target)
+    if lane.outside:
+        return _outside(call, lane, target, redaction)
     body = dict(call.body)
     body.pop("lumbre", None)
     body["model"] = target
@@ -80,10 +96,35 @@ def speech(call: Call, lane: Lane, model: str | None) -> Speech:
     return Speech(call.asked, body, OPENAI, translation, adds_progress)
 
 
+def _outside(call: Call, lane: Lane, target: str, redaction: Redaction | None) -> Speech:
+    """A call that leaves the house."""
+    asked = call.body if redaction is None else hide_request(call.body, redaction.hide)
+    options = call.body.get("stream_options")
+    wants_usage = isinstance(options, dict) and options.get("include_usage") is True
+    adds_usage = call.stream and not wants_usage
+    translation = None if call.retelling is None else call.retelling.translate(target)
+    is_messages = lane.api == "anthropic"
+    reading: Reading | None = None
+    if is_messages or redaction is not None:
+        reading = Reading(target, int(time.time()), from_messages=is_messages, include_usage=True, redaction=redaction)
+    if is_messages:
+        endpoint, body = "/messages", to_messages(asked, model=target)
+    else:
+        endpoint, body = call.asked, {key: value for key, value in asked.items() if key != "lumbre"}
+        body["model"] = target
+        if adds_usage:  # what it cost is to be known
+            body["stream_options"] = {**(options or {}), "include_usage": True}
+    return Speech(endpoint, body, OPENAI, translation, adds_progress=False, reading=reading, adds_usage=adds_usage)
+
+
 def own_words(call: Call, lane: Lane) -> Mapping[str, Any] | None:
     """The request in the words of the door's own API, where the engine is asked in them; None where it is not."""
     own = None if call.retelling is None else call.retelling.own
-    if own is None or not lane.speaks_messages or not _says_all(call, own):
+    if own is None or not lane.speaks_messages:
+        return None
+    if lane.api == "anthropic":
+        return own
+    if not _says_all(call, own):
         return None
     # Whoever says in the settings that an upstream is to be asked in this API gets it for every conversation.
     return own if lane.said.endpoints is not None or _llama_cpp_does_as_well(call, own) else None

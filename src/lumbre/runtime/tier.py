@@ -1,5 +1,5 @@
-"""Tier A at run time: its lanes, the line before them, and the permits that requests run under. Driver; who may start
-is `gateway.admission`'s to say.
+"""One tier at run time: its lanes, the line before them, and the permits that requests run under. Driver; who may start
+is `gateway.admission`'s to say, and what a breaker does `gateway.breaker`'s.
 """
 
 import asyncio
@@ -8,26 +8,33 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from lumbre.backends.upstream import Address
-from lumbre.core.errors import CapacityError, NoConnection
+from lumbre.backends.permit import Address
+from lumbre.backends.permit import Permit as Leave
+from lumbre.core.errors import CapacityError, NoConnection, SwitchClosed
 from lumbre.gateway.admission import Admission, Admitted, Refused
-from lumbre.gateway.decision import Facts
+from lumbre.gateway.breaker import BreakerLimits, BreakerState, Seen
+from lumbre.gateway.facts import Node, NodeState
 from lumbre.gateway.health import HealthState
+from lumbre.runtime.breakers import Breakers
 from lumbre.runtime.lanes import Lane
 
 _RETRY_DOWN_S = 5
+_TAKES_NONE = frozenset({NodeState.DOWN, NodeState.TRIPPED, NodeState.COOLING})
 
 
-class Permit:
-    """One request may run on one upstream, now: while it is held, as a context manager, its place is taken."""
+class Permit(Leave):
+    """One request may run on one upstream, now: while it is held, as a context manager, its place is taken.
 
-    __slots__ = ("_request", "_tier", "address", "lane")
+    It is the only way to an upstream. It is refused, also later, in the moment of sending, when a switch stops it.
+    """
 
-    def __init__(self, tier: "Tier", request: str, lane: Lane, address: Address) -> None:
+    __slots__ = ("_request", "_tier", "lane")
+
+    def __init__(self, tier: "Tier", request: str, lane: Lane, address: Address, check: Callable[[], None]) -> None:
+        super().__init__(address, check)
         self._tier = tier
         self._request = request
         self.lane = lane
-        self.address = address
 
     def __enter__(self) -> "Permit":
         return self
@@ -36,44 +43,58 @@ class Permit:
         self._tier.leave(self._request)
 
 
+Checks = Callable[[Lane], Callable[[], None]]
+"""Makes what is asked before anything of a request is sent to a lane; raises `SwitchClosed`."""
+
+
 @dataclass(frozen=True)
 class _Waiter:
     admitted: asyncio.Future[str]
     candidates: list[Lane]
+    checks: Checks
 
 
 class Tier:
-    """The lanes of tier A.
+    """The lanes of one tier.
 
     Args:
+        name: `A`, `B` or `C`.
         lanes: its upstreams.
         max_waiting: requests that may wait.
         wait_s: how long each may.
         suspect: called with a lane that a request could not reach.
+        breaker: when an upstream's breaker opens.
+        news: called when something is not as it was: a lane, its breaker, who may be asked.
     """
 
     def __init__(
         self,
+        name: str,
         lanes: Sequence[Lane],
         *,
         max_waiting: int,
         wait_s: float,
-        strict_json: bool,
         suspect: Callable[[Lane], None],
+        breaker: BreakerLimits,
+        news: Callable[[], None] = lambda: None,
     ) -> None:
+        self.name = name
         self.lanes = {lane.id: lane for lane in lanes}
         self.suspect = suspect
+        self.breakers = Breakers(breaker, self.changed)
         self._max_waiting = max_waiting
         self._wait_s = wait_s
+        self._on_news = news
         self._settling = 0
-        self._facts: Facts | None = None
+        self._nodes: tuple[Node, ...] | None = None
         self._serving: dict[str | None, list[Lane]] = {}
-        self._strict_json = strict_json
         self._admission = Admission(max_waiting)
         self._waiters: dict[str, _Waiter] = {}
         self._settled = asyncio.Event()
         self._ready = asyncio.Event()
         self._news = asyncio.Event()
+        for lane in lanes:
+            self.changed(lane)
 
     @property
     def wait_s(self) -> float:
@@ -88,7 +109,7 @@ class Tier:
     @property
     def ready(self) -> bool:
         """Whether some lane takes work now."""
-        return any(lane.health.state is HealthState.READY for lane in self.lanes.values())
+        return any(map(_takes_work, self.lanes.values()))
 
     def in_flight(self, lane: Lane) -> int:
         """Requests that run on a lane."""
@@ -99,11 +120,11 @@ class Tier:
         return self._admission.waiting_for(lane.id)
 
     def changed(self, lane: Lane) -> None:
-        """A lane's source wrote to it: open or close its slots."""
-        self._facts = None
+        """A lane's source, or its breaker, wrote to it: open or close its slots."""
+        self._changed()
         self._serving.clear()
-        self._wake(self._admission.resize(lane.id, lane.slots if _takes_work(lane) else 0))
-        if lane.health.state is HealthState.DOWN:
+        self._resize(lane)
+        if state_of(lane) in _TAKES_NONE:
             self._send_away()
         if all(each.settled for each in self.lanes.values()):
             self._settled.set()
@@ -114,16 +135,36 @@ class Tier:
         self._news.set()
         self._news = asyncio.Event()
 
+    def recheck(self) -> None:
+        """A switch has been moved: whoever waits for what is stopped now is told so."""
+        self._changed()
+        for waiter in self._waiters.values():
+            if not waiter.admitted.done() and (closed := _stopped(waiter)) is not None:
+                waiter.admitted.set_exception(closed)
+
+    def saw(self, lane: Lane, request: str, *, failed: str | None) -> None:
+        """A request, which still holds its permit, has a verdict on its lane: None, or why it failed.
+
+        On trial only the one that tries it has a say: the others began before.
+        """
+        if lane.breaker.state is BreakerState.HALF_OPEN and not self._admission.tries(lane.id, request):
+            return
+        self.breakers.saw(lane, Seen.SUCCEEDED if failed is None else Seen.FAILED, failed)
+
+    def nodes(self) -> tuple[Node, ...]:
+        """The lanes as the decision sees them."""
+        if self._nodes is None:
+            self._nodes = tuple(self._node(lane) for lane in self.lanes.values())
+        return self._nodes
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every upstream has said what it serves."""
+        return all(lane.asked for lane in self.lanes.values())
+
     async def wait_ready(self) -> None:
         """Wait until some lane takes work; the caller sets the deadline."""
         await self._ready.wait()
-
-    def facts(self) -> Facts:
-        """What the decision has to know, as far as it is known now."""
-        if self._facts is None:
-            complete = all(lane.asked for lane in self.lanes.values())
-            self._facts = Facts(self._strict_json, self.models(), complete)
-        return self._facts
 
     async def settle(self, deadline_at: float) -> None:
         """Wait until every lane has been looked at once, or until a moment on the loop's clock.
@@ -144,6 +185,10 @@ class Tier:
         """Every model served by name, in the lanes' order, each once."""
         names = (name for lane in self.lanes.values() for name in ((lane.model,) if lane.model else ()) + lane.models)
         return tuple(dict.fromkeys(names))
+
+    def first_of(self, nodes: Sequence[str]) -> str:
+        """The one of some lanes that would be asked first now."""
+        return min(nodes, key=self._admission.rank)
 
     def lanes_for(self, model: str | None) -> list[Lane]:
         """The lanes that serve a model; None: all of them."""
@@ -174,7 +219,7 @@ class Tier:
                         await self._news.wait()
                         self._refuse_if_down(candidates)
             except TimeoutError:
-                raise _down(candidates) from None
+                raise self._down(candidates) from None
         return found
 
     def refuse_if_full(self, weight: int, candidates: list[Lane]) -> None:
@@ -191,26 +236,35 @@ class Tier:
         self._refuse_if_down(candidates)
         raise self._saturated("and the line is full")
 
-    async def permit(self, request: str, weight: int, candidates: list[Lane], deadline_at: float) -> Permit:
+    async def permit(
+        self, request: str, weight: int, candidates: list[Lane], deadline_at: float, checks: Checks
+    ) -> Permit:
         """Take a place on one of the candidates, waiting for it if need be, until a moment on the loop's clock.
 
         Whoever is given the permit enters it at once, with `with`, and so gives the place back.
 
         Raises:
             NoConnection: the upstream went away in the moment it was taken.
+            SwitchClosed: a switch stops it.
             CapacityError: 429 `saturated` when there is no room to wait or the wait was too long; 503 `no_tier` when
                 no upstream is up.
         """
         try:
-            lane = self.lanes[await self._place(request, weight, candidates, deadline_at)]
+            lane = self.lanes[await self._place(request, weight, candidates, deadline_at, checks)]
+            if lane.breaker.state is not BreakerState.CLOSED:
+                self._changed()  # its trial has begun
+            check = checks(lane)
+            check()
             if lane.address is None:
                 raise NoConnection(f"{lane.id} went away in the moment it was taken")
-            return Permit(self, request, lane, lane.address)
+            return Permit(self, request, lane, lane.address, check)
         except BaseException:
             self.leave(request)
             raise
 
-    async def _place(self, request: str, weight: int, candidates: list[Lane], deadline_at: float) -> str:
+    async def _place(
+        self, request: str, weight: int, candidates: list[Lane], deadline_at: float, checks: Checks
+    ) -> str:
         """The upstream that runs the request, now or in its turn."""
         self._refuse_if_down(candidates)
         answer = self._admission.arrive(request, weight, {lane.id: lane.slots for lane in candidates})
@@ -218,21 +272,25 @@ class Tier:
             return answer.upstream
         if isinstance(answer, Refused):
             raise self._saturated("and the line is full")
-        return await self._turn(request, candidates, deadline_at)
+        return await self._turn(
+            request, _Waiter(asyncio.get_running_loop().create_future(), candidates, checks), deadline_at
+        )
 
     def leave(self, request: str) -> None:
         """A request ends or gives up waiting; whoever waits for its place gets it."""
         self._wake(self._admission.leave(request))
+        if self._admission.has_trials:
+            self._changed()  # it may have been one
 
-    async def _turn(self, request: str, candidates: list[Lane], deadline_at: float) -> str:
+    async def _turn(self, request: str, waiter: _Waiter, deadline_at: float) -> str:
         """Wait in line; the upstream that came free."""
-        self._waiters[request] = _Waiter(asyncio.get_running_loop().create_future(), candidates)
+        self._waiters[request] = waiter
         try:
             async with asyncio.timeout_at(deadline_at):
-                return await self._waiters[request].admitted
+                return await waiter.admitted
         except TimeoutError:
-            if all(lane.health.state is not HealthState.READY for lane in candidates):
-                raise _down(candidates) from None
+            if not any(map(_takes_work, waiter.candidates)):
+                raise self._down(waiter.candidates) from None
             raise self._saturated(f"and none came free within {self._wait_s:g} s ([limits] wait_s)") from None
         finally:
             del self._waiters[request]
@@ -261,30 +319,81 @@ class Tier:
         return fits and _takes_work(lane) and self._admission.waiting_for(lane.id) == 0
 
     def _send_away(self) -> None:
-        """Whoever waits for upstreams that are all down is told so now."""
+        """Whoever waits for upstreams that all take nothing any more is told so now."""
         for waiter in self._waiters.values():
-            if not waiter.admitted.done() and all(lane.health.state is HealthState.DOWN for lane in waiter.candidates):
-                waiter.admitted.set_exception(_down(waiter.candidates))
+            if not waiter.admitted.done() and all(state_of(lane) in _TAKES_NONE for lane in waiter.candidates):
+                waiter.admitted.set_exception(self._down(waiter.candidates))
 
     def _refuse_if_down(self, candidates: list[Lane]) -> None:
         for lane in candidates:
-            if lane.health.state is not HealthState.DOWN:
+            if state_of(lane) not in _TAKES_NONE:
                 return
-        raise _down(candidates)
+        raise self._down(candidates)
+
+    def _resize(self, lane: Lane) -> None:
+        state = lane.breaker.state
+        started = self._admission.resize(
+            lane.id,
+            lane.slots if _takes_work(lane) else 0,
+            trial=state is BreakerState.HALF_OPEN,
+            doubtful=lane.is_doubted,
+        )
+        self._wake(started)
+
+    def _changed(self) -> None:
+        self._nodes = None
+        self._on_news()
+
+    def _node(self, lane: Lane) -> Node:
+        state = state_of(lane)
+        reason = lane.health.reason
+        if state is NodeState.TRIPPED:
+            reason = f"its breaker is {lane.breaker.shown}: {lane.breaker.reason or reason or 'it failed'}"
+        elif state is NodeState.COOLING:
+            reason = "it asked to be left alone for a while"
+        elif self.name != "A" and self._admission.on_trial(lane.id):
+            # Others may wait for the trial's end where they cost nothing; elsewhere they go on at once.
+            state, reason = NodeState.TRIPPED, "its breaker is half_open, and a request tries it"
+        models = tuple(dict.fromkeys(((lane.model,) if lane.model else ()) + lane.models))
+        return Node(lane.id, state, reason, lane.labels, models)
+
+    def _down(self, lanes: list[Lane]) -> CapacityError:
+        nodes = [self._node(lane) for lane in lanes]
+        reasons = "; ".join(f"{node.id}: {node.reason or 'not up yet'}" for node in nodes)
+        return CapacityError(f"no upstream of tier {self.name} is up ({reasons})", retry_after_s=_RETRY_DOWN_S)
 
     def _saturated(self, why: str) -> CapacityError:
         retry_s = max(1, math.ceil(self._wait_s / 4)) if self._wait_s < 40 else 10
         return CapacityError(f"every slot is taken {why}", status=429, code="saturated", retry_after_s=retry_s)
 
 
+def state_of(lane: Lane) -> NodeState:
+    """Whether a lane takes work, by all that is known of it."""
+    if lane.health.state is HealthState.DOWN:
+        return NodeState.DOWN
+    if lane.breaker.state is BreakerState.OPEN:
+        return NodeState.TRIPPED
+    if lane.rests_until:
+        return NodeState.COOLING
+    return NodeState.STARTING if lane.health.state is HealthState.STARTING else NodeState.READY
+
+
 def _takes_work(lane: Lane) -> bool:
-    return lane.health.state is HealthState.READY and lane.address is not None
+    return state_of(lane) is NodeState.READY and lane.address is not None
 
 
 def _first_that_takes_work(lanes: list[Lane]) -> Lane | None:
     return next(filter(_takes_work, lanes), None)
 
 
-def _down(lanes: list[Lane]) -> CapacityError:
-    reasons = "; ".join(f"{lane.id}: {lane.health.reason or 'not up yet'}" for lane in lanes)
-    return CapacityError(f"no upstream of tier A is up ({reasons})", retry_after_s=_RETRY_DOWN_S)
+def _stopped(waiter: _Waiter) -> SwitchClosed | None:
+    """Why none of the lanes that a request waits for may be asked; None if one may."""
+    closed: SwitchClosed | None = None
+    for lane in waiter.candidates:
+        try:
+            waiter.checks(lane)()
+        except SwitchClosed as error:
+            closed = error
+        else:
+            return None
+    return closed

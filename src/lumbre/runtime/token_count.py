@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 
 from lumbre.backends.traits import Counting
-from lumbre.backends.upstream import Address, Outbound
-from lumbre.core.errors import CallerError, UpstreamError
+from lumbre.backends.upstream import Outbound
+from lumbre.core.errors import CallerError, SwitchClosed, UpstreamError
 from lumbre.runtime.lanes import Lane
 
 LONGEST_S = 5.0
@@ -67,7 +67,7 @@ class TokenCounter:
                 if check is not None:
                     check()
                 return await self._ask(lane, path, sent, until)
-        except (TimeoutError, UpstreamError):
+        except (TimeoutError, UpstreamError, SwitchClosed):
             return None
 
     async def count_or_estimate(
@@ -81,8 +81,10 @@ class TokenCounter:
         left_s = until - asyncio.get_running_loop().time()
         if lane.address is None or left_s <= 0:
             return None
-        address = _root(lane.address) if path == "/tokenize" else lane.address
-        status, document = await self._outbound.ask(address, path, sent, left_s)
+        permit = lane.permit(lane.address)
+        if path == "/tokenize":
+            permit = permit.at(lane.address.base_url.removesuffix("/v1"))
+        status, document = await self._outbound.ask(permit, path, sent, left_s)
         return _answer(document) if status == 200 else None
 
 
@@ -147,7 +149,3 @@ def _json_bytes(value: object) -> int:
         return len(orjson.dumps(value))
     except orjson.JSONEncodeError as error:
         raise CallerError(f"the body cannot be passed on: {error}", code="too_deep") from error
-
-
-def _root(address: Address) -> Address:
-    return Address(address.base_url.removesuffix("/v1"), address.api_key)

@@ -178,7 +178,7 @@ def test_each_reply_has_the_status_and_type_it_promises(
 
 
 def test_a_refusal_has_rate_limit_headers(rogue: RogueProcess) -> None:
-    with ask(rogue, do="refuse", status=429) as call:
+    with ask(rogue, do="refuse", status=429, retry_after="7") as call:
         assert call.header("retry-after") == "7"
         assert call.header("x-ratelimit-remaining-requests") == "0"
 

@@ -38,7 +38,7 @@ def error_body(error: LumbreError, decision: str | None) -> bytes:
     lumbre = {
         "code": error.code,
         "decision": decision,
-        "switch": None,
+        "switch": error.switch,
         "valid": error.valid,
         "param": error.param,
     }

@@ -15,7 +15,7 @@ def error_body(error: LumbreError, decision: str | None) -> bytes:
                 "type": error.kind,
                 "param": error.param,
                 "code": error.code,
-                "lumbre": {"decision": decision, "switch": None, "valid": error.valid},
+                "lumbre": {"decision": decision, "switch": error.switch, "valid": error.valid},
             }
         }
     )

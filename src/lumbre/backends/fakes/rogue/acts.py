@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from lumbre.backends.fakes.rogue.exchange import EVENTS, JSON, Exchange
 from lumbre.backends.fakes.rogue.message_script import (
@@ -11,7 +12,7 @@ from lumbre.backends.fakes.rogue.message_script import (
     write_message_error_event,
     write_message_script,
 )
-from lumbre.backends.fakes.rogue.obedience import deed_of, write_deed, write_deed_events
+from lumbre.backends.fakes.rogue.obedience import deed_of, last_words, write_deed, write_deed_events
 from lumbre.backends.fakes.rogue.script import (
     Script,
     write_error,
@@ -24,7 +25,6 @@ from lumbre.backends.fakes.rogue.vectors import write_vectors
 HTML = "text/html; charset=utf-8"
 PAGE = b"<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>"
 RATE_HEADERS = {
-    "Retry-After": "7",
     "x-ratelimit-limit-requests": "60",
     "x-ratelimit-remaining-requests": "0",
     "x-ratelimit-reset-requests": "1s",
@@ -41,6 +41,10 @@ def _reply(play: Exchange) -> bytes:
     if play.path.endswith("/embeddings"):
         return write_vectors(play.wish, play.given)
     return write_message(play.ask) if play.messages else write_reply(play.ask, play.chat)
+
+
+def _begun(play: Exchange, script: Script) -> tuple[bytes, ...]:
+    return () if play.wish.bare else script.opening + script.contents
 
 
 async def _stream(play: Exchange) -> None:
@@ -79,6 +83,17 @@ async def obey(play: Exchange) -> None:
     await play.head(200, EVENTS)
     await play.write_events(write_deed_events(deed, usage=play.ask.include_usage))
     await play.end()
+
+
+async def echo(play: Exchange) -> None:
+    """Say the conversation's last turn as it came; with `tool_arguments`, as the argument `said` of a call."""
+    said = last_words(json.loads(play.given))
+    if play.wish.tool_arguments:
+        wish = replace(play.wish, tool_arguments=json.dumps({"said": said}, ensure_ascii=False))
+    else:
+        wish = replace(play.wish, text=said)
+    play.ask = replace(play.ask, wish=wish)
+    await answer(play)
 
 
 async def no_header(play: Exchange) -> None:
@@ -133,7 +148,7 @@ async def cut(play: Exchange) -> None:
     if play.ask.stream:
         script = _script(play)
         await play.head(200, EVENTS)
-        await play.write_events(script.opening + script.contents + ((script.finish,) if play.wish.finished else ()))
+        await play.write_events(_begun(play, script) + ((script.finish,) if play.wish.finished else ()))
     else:
         body = _reply(play)
         await play.head(200, JSON)
@@ -227,8 +242,10 @@ async def redirect(play: Exchange) -> None:
 
 
 async def refuse(play: Exchange) -> None:
-    """Answer with `status` and an error in the API's shape; 429 and 503 with Retry-After and rate-limit headers."""
+    """Answer with `status` and an error in the API's shape; 429 and 503 with rate-limit headers."""
     extra = RATE_HEADERS if play.wish.status in {429, 503} else {}
+    if play.wish.retry_after:
+        extra = {**extra, "Retry-After": play.wish.retry_after}
     error = write_message_error(play.wish.status) if play.messages else write_error(play.wish.status)
     await play.reply(play.wish.status, JSON, error, extra)
 
@@ -238,7 +255,7 @@ async def error_event(play: Exchange) -> None:
     script = _script(play)
     await play.head(200, EVENTS)
     last = write_message_error_event(play.wish) if play.messages else write_error_event(play.wish)
-    await play.write_events((*script.opening, *script.contents, last))
+    await play.write_events((*_begun(play, script), last))
     await play.end()
 
 
@@ -278,6 +295,7 @@ ACTS: dict[str, Act] = {
     "answer": answer,
     "recite": recite,
     "obey": obey,
+    "echo": echo,
     "no_header": no_header,
     "silent": silent,
     "stall": stall,

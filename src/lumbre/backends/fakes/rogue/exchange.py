@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from lumbre.backends.fakes.rogue.record import Book, Record
 from lumbre.backends.fakes.rogue.wire import LONGEST_WAIT_S, Connection, OutOfPatience, PeerGone, write_head
-from lumbre.backends.fakes.rogue.wish import Ask
+from lumbre.backends.fakes.rogue.wish import Ask, Wish
 
 JSON = "application/json"
 EVENTS = "text/event-stream; charset=utf-8"
@@ -18,7 +18,6 @@ class Exchange:
 
     def __init__(self, connection: Connection, book: Book, record: Record, ask: Ask) -> None:
         self.ask = ask
-        self.wish = ask.wish
         self.path = record.path
         self.chat = record.path.endswith("/chat/completions")
         self.messages = record.path.endswith("/messages")
@@ -28,6 +27,10 @@ class Exchange:
         self._book = book
         self._record = record
         self._chunked = False
+
+    @property
+    def wish(self) -> Wish:
+        return self.ask.wish
 
     @property
     def given(self) -> bytes:

@@ -52,6 +52,11 @@ def deed_of(asked: Mapping[str, Any]) -> Deed:
     return Deed(calls=calls) if calls else Deed(said["text"] if said else "Nothing was asked.")
 
 
+def last_words(asked: Mapping[str, Any]) -> str:
+    """The text of what came after the assistant's last word, in either API's shape."""
+    return "\n".join(_text(message) for message in _last_turn(asked.get("messages") or []))
+
+
 def write_deed(deed: Deed) -> bytes:
     """Write it as one chat completion."""
     calls = [{"id": f"call_{n}", "type": "function", "function": _function(*call)} for n, call in enumerate(deed.calls)]

@@ -8,6 +8,8 @@
     POST   /rogue/release?id=X&steps=N     let X go on for N holds
     PUT    /rogue/models?status=S          answer /v1/models with S from now on; 0: never answer it
     PUT    /rogue/page?path=P&status=S     answer P with S and this body from now on; 0: as before
+    PUT    /rogue/order?times=N            do what this wish says with the next N requests (0: all), whatever they say
+    PUT    /rogue/demand?api=A&key=K       be as strict as A's vendor (`openai`, `anthropic`); no A: as before
 
 A wait has `timeout_s` (10) and answers 408 when it passes; all of them answer JSON.
 """
@@ -20,7 +22,9 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from lumbre.backends.fakes.rogue.acts import ACTS
+from lumbre.backends.fakes.rogue.demands import Demand
 from lumbre.backends.fakes.rogue.exchange import JSON, Exchange
+from lumbre.backends.fakes.rogue.orders import Orders
 from lumbre.backends.fakes.rogue.pages import Pages
 from lumbre.backends.fakes.rogue.record import Book, Record
 from lumbre.backends.fakes.rogue.script import MODEL, write_error
@@ -44,12 +48,14 @@ class Rogue:
     def __init__(self) -> None:
         self.book = Book()
         self.pages = Pages()
+        self.orders = Orders()
+        self.demand = Demand()
         self._models_status = 200
         self._tasks: set[asyncio.Task[None]] = set()
         self._connections = 0
 
     def new_connection(self) -> Connection:
-        return Connection(self._opened)
+        return Connection(self._opened, self.book.change)  # whoever holds an answer looks whether its client is there
 
     def _opened(self, connection: Connection) -> None:
         self._connections += 1
@@ -82,13 +88,16 @@ class Rogue:
 
     async def _play(self, connection: Connection, request: Request) -> bool:
         try:
-            ask = read_ask(request.body)
+            ask = self.orders.take(read_ask(request.body))
         except WishError as error:
             await _send(connection, 400, write_error(400, str(error)))
             return True
         record = self.book.open(ask.wish.id, request, connection.number)
         act = ACTS.get(ask.wish.do)
         try:
+            if (refusal := self.demand.refusal(request)) is not None:
+                await _send(connection, *refusal)
+                return True
             if request.path not in GENERATION or act is None:
                 await _send(connection, 404, write_error(404, f"no {request.path} or no act {ask.wish.do!r}"))
                 return True
@@ -140,6 +149,12 @@ class Rogue:
             case "PUT", "/rogue/page":
                 self.pages.lay(asked["path"], int(asked.get("status", 200)), request.body)
                 await _send_json(connection, 200, {"path": asked["path"]})
+            case "PUT", "/rogue/order":
+                self.orders.give(json.loads(request.body), int(asked.get("times", 0)))
+                await _send_json(connection, 200, {})
+            case "PUT", "/rogue/demand":
+                self.demand = Demand(asked.get("api", ""), asked.get("key", ""))
+                await _send_json(connection, 200, {})
             case _:
                 await _send(connection, 404, write_error(404, f"no {request.method} {request.path}"))
 

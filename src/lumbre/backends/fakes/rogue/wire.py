@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 LONGEST_WAIT_S = 120.0
+_STATUSES = frozenset(HTTPStatus)
+"""Those that have a name; a vendor's 529 has none."""
 
 
 class PeerGone(Exception):
@@ -33,10 +35,11 @@ class Request:
 class Connection(asyncio.Protocol):
     """One client's connection: reads requests, writes bytes as told, knows when the client has gone."""
 
-    def __init__(self, on_open: Callable[["Connection"], None]) -> None:
+    def __init__(self, on_open: Callable[["Connection"], None], on_gone: Callable[[], None]) -> None:
         self.gone = asyncio.Event()
         self.number = 0
         self._on_open = on_open
+        self._on_gone = on_gone
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray()
         self._arrived = asyncio.Event()
@@ -68,6 +71,7 @@ class Connection(asyncio.Protocol):
         self.gone.set()
         self._arrived.set()
         self._writable.set()
+        self._on_gone()
 
     async def read_request(self) -> Request:
         """Read one whole request.
@@ -152,6 +156,7 @@ class Connection(asyncio.Protocol):
 
 def write_head(status: int, headers: Mapping[str, str]) -> bytes:
     """Write a reply's head; a header whose value has several lines is sent several times."""
-    lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}"]
+    phrase = HTTPStatus(status).phrase if status in _STATUSES else "Overloaded"
+    lines = [f"HTTP/1.1 {status} {phrase}"]
     lines += [f"{name}: {line}" for name, value in headers.items() for line in value.split("\n")]
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")

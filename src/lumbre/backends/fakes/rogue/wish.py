@@ -49,6 +49,10 @@ class Wish:
     """For `cut`: TCP RST instead of FIN."""
     honest: bool = False
     """For `truncated`: the Content-Length tells the truncated length, not the whole one."""
+    bare: bool = False
+    """For `error_event` and `cut`: nothing of the answer comes before."""
+    retry_after: str = ""
+    """For `refuse`: what `Retry-After` says; empty: there is none."""
     status: int = 500
     size_bytes: int = 100_000_000
 
@@ -85,7 +89,18 @@ def read_ask(body: bytes) -> Ask:
 
 
 def _read_wish(whole: dict[str, Any]) -> Wish:
-    asked = wished(whole)
+    asked = checked(wished(whole))
+    model = whole.get("model")
+    by_name = {"do": model.removeprefix(MODEL_PREFIX)} if isinstance(model, str) and MODEL_PREFIX in model else {}
+    return Wish(**{**by_name, **asked})
+
+
+def checked(asked: object) -> dict[str, Any]:
+    """A wish as it was written, once it is known to mean something.
+
+    Raises:
+        WishError: it does not.
+    """
     if not isinstance(asked, dict):
         raise WishError("`rogue` must be an object")
     for key, value in asked.items():
@@ -93,6 +108,4 @@ def _read_wish(whole: dict[str, Any]) -> Wish:
             raise WishError(f"`rogue.{key}` means nothing; there are {', '.join(_KINDS)}")
         if not isinstance(value, _KINDS[key]) or (isinstance(value, bool) and _KINDS[key] is not bool):
             raise WishError(f"`rogue.{key}` cannot be {value!r}")
-    model = whole.get("model")
-    by_name = {"do": model.removeprefix(MODEL_PREFIX)} if isinstance(model, str) and MODEL_PREFIX in model else {}
-    return Wish(**{**by_name, **asked})
+    return asked
