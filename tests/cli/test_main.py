@@ -14,6 +14,11 @@ COMMANDS = (
     ("up",),
     ("chat",),
     ("status",),
+    ("switch",),
+    ("policy",),
+    ("explain",),
+    ("nodes",),
+    ("ledger",),
     ("doctor",),
     ("models",),
     ("models", "list"),
@@ -33,7 +38,19 @@ def lumbre(tmp_path: Path) -> Lumbre:
 def test_help_names_every_command_and_no_message_id(lumbre: Lumbre) -> None:
     done = lumbre.run("--help")
     assert (done.returncode, done.stderr) == (0, "")
-    for name in ("up", "chat", "status", "doctor", "models", "config"):
+    for name in (
+        "up",
+        "chat",
+        "status",
+        "switch",
+        "policy",
+        "explain",
+        "nodes",
+        "ledger",
+        "doctor",
+        "models",
+        "config",
+    ):
         assert f"\n  {name} " in done.stdout
     assert ".help" not in done.stdout
 

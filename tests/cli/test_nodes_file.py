@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from mesh_shell import Say, Write, node, speaker, writer
 
 from lumbre.cli import mesh_text
-from lumbre.cli.nodes_file import MOST_BYTES, BadNodesError, Nodes, read_nodes
+from lumbre.cli.json_file import MOST_BYTES
+from lumbre.cli.nodes_file import BadNodesError, Nodes, read_nodes
 from lumbre.cli.words import Words
 from lumbre.mesh import InvalidTelemetry, NodeState, states_from
 
@@ -65,7 +66,7 @@ TWO = """[
             "3:20: [1].node_id: the key 'node_id' stands in this object already",
         ),
         (TWO.replace('"b"', '"\\udc00"'), "3: [1].node_id: no text that can be written: '\\udc00'"),
-        (TWO.replace('"b",', f'"b", "x":\n{"9" * 5000},'), "4:1: [1].x: a number of this length is none of a node's"),
+        (TWO.replace('"b",', f'"b", "x":\n{"9" * 5000},'), "4:1: [1].x: a number of this length is not read"),
         ("[\n" * 5000, "102:1: nested too deeply to be read"),
         ('{"nodes": [],\n"redundancy": []}', "2: redundancy: an object of layers and their nodes, not []"),
         (

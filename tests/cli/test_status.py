@@ -46,8 +46,8 @@ def test_status_shows_tiers_reasons_upstreams_and_models(lumbre: Lumbre) -> None
     rows = [line.split() for line in done.stdout.splitlines()]
     assert ["A", "degraded", "upstream", "spare", "is", "down"] in rows
     assert ["B", "off", "-"] in rows
-    assert ["main", "ready", "2", "1", "4"] in rows
-    assert ["spare", "down", "0", "0", "4"] in rows
+    assert ["main", "A", "ready", "-", "2", "1", "4"] in rows
+    assert ["spare", "A", "down", "-", "0", "0", "4"] in rows
     assert "models: smollm2" in done.stdout
     assert "mesh_one_failure_from_outage" in done.stdout
 
@@ -87,6 +87,42 @@ def test_nobody_at_the_address_is_exit_4_with_the_way_out(lumbre: Lumbre) -> Non
     assert "lumbre up" in done.stderr
     assert as_json.returncode == 4
     assert json.loads(as_json.stdout)["error"]["code"] == "gateway_unreachable"
+
+
+def test_what_a_key_is_wanted_for_is_said_to_be_hidden(lumbre: Lumbre) -> None:
+    refusal = {"error": {"message": "a key is needed", "code": "invalid_api_key"}}
+    hidden: dict[str, Answer] = {
+        path: lambda exchange: exchange.reply(refusal, 401) for path in ("/v1/models", "/v1/flow")
+    }
+    with gateway({**answers(READY), **hidden}) as stub:
+        done = lumbre.run("status", "--url", stub.url)
+        facts = json.loads(lumbre.run("status", "--url", stub.url, "--json").stdout)
+    assert done.returncode == 0
+    assert "policy, switches and budget: hidden without a key" in done.stdout
+    assert "models: hidden without a key" in done.stdout
+    assert facts["flow"] is None
+
+
+def test_a_gateway_without_the_flow_is_shown_as_far_as_it_says(lumbre: Lumbre) -> None:
+    with gateway(answers(READY)) as stub:
+        done = lumbre.run("status", "--url", stub.url)
+        facts = json.loads(lumbre.run("status", "--url", stub.url, "--json").stdout)
+    assert not [word for word in ("policy", "switch", "today", "hidden") if word in done.stdout]
+    assert (facts["flow"], facts["flow_status"]) == (None, 404)
+
+
+def test_a_problem_is_told_once_and_money_to_the_last_micro_dollar(lumbre: Lumbre) -> None:
+    flow = {
+        "policy": {"policy": "balanced", "until": None, "default": "balanced"},
+        "switches": [],
+        "budget": {"limit_microusd": None, "spent_microusd": 17, "reserved_microusd": 0},
+        "problems": ["mesh_one_failure_from_outage", "flow.json is gone"],
+    }
+    with gateway({**answers(READY), "/v1/flow": lambda exchange: exchange.reply(flow)}) as stub:
+        done = lumbre.run("status", "--url", stub.url)
+    assert done.stdout.count("mesh_one_failure_from_outage") == 1
+    assert "warning: flow.json is gone" in done.stdout
+    assert "today: 0.000017 USD spent and 0.00 USD reserved, of no limit" in done.stdout
 
 
 def test_a_web_server_that_is_no_lumbre_is_said_to_be_none(lumbre: Lumbre) -> None:

@@ -1,4 +1,4 @@
-"""Decides nothing: asks a gateway over HTTP, hands back replies. Blocking; `chat` and `status` drive it."""
+"""Decides nothing: asks a gateway over HTTP, hands back replies. Blocking; the commands drive it."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -18,6 +18,8 @@ CONNECT_S = 5.0
 # A stream is never silent for long: the gateway sends comments. Before its first byte it may wait for a slot.
 SILENCE_S = 400.0
 WHOLE_REPLY_S = 1900.0
+# The slowest of the short questions: the gateway gives its ledger 30 s.
+ANSWER_S = 40.0
 REPLY_BYTES = 64 * 1_048_576
 
 
@@ -48,16 +50,29 @@ def fetch(gateway: Gateway, path: str, deadline_s: float = CONNECT_S) -> Reply:
         return Reply(response.status, _object(response.read(REPLY_BYTES)))
 
 
+def ask(gateway: Gateway, path: str, key: str, body: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+    """GET a JSON object, or POST one and get another.
+
+    Args:
+        key: stands in every reply that is the answer.
+
+    Raises:
+        RequestFailedError: the gateway said no.
+        GatewayUnreachableError: nothing answers, or what answers is no Lumbre.
+    """
+    reply = _request(gateway, path, body, ANSWER_S)
+    if key not in reply:
+        raise GatewayUnreachableError(gateway.words("client.no_lumbre", url=gateway.url))
+    return reply
+
+
 def complete(gateway: Gateway, body: Mapping[str, Any]) -> Mapping[str, Any]:
     """POST a chat request and wait for the whole reply.
 
     Raises:
         RequestFailedError: the gateway said no, or the reply broke off.
     """
-    with _exchange(gateway, "POST", "/v1/chat/completions", body, WHOLE_REPLY_S) as response:
-        reply = _object(response.read())
-        _refuse(gateway.words, response.status, reply)
-        return reply
+    return _request(gateway, "/v1/chat/completions", body, WHOLE_REPLY_S)
 
 
 def events(gateway: Gateway, body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -80,6 +95,13 @@ def events(gateway: Gateway, body: Mapping[str, Any]) -> Iterator[Mapping[str, A
             yield event
         if not finished:
             raise RequestFailedError(gateway.words("client.cut"), code="upstream_cut")
+
+
+def _request(gateway: Gateway, path: str, body: Mapping[str, Any] | None, deadline_s: float) -> Mapping[str, Any]:
+    with _exchange(gateway, "GET" if body is None else "POST", path, body, deadline_s) as response:
+        reply = _object(response.read())
+        _refuse(gateway.words, response.status, reply)
+        return reply
 
 
 def _says_why(event: Mapping[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Decides on which line of a JSON text a value stands, and what no careful reader takes. Pure; `nodes_file` asks."""
+"""Decides on which line of a JSON text a value stands, and what no careful reader takes. Pure; `json_file` asks."""
 
 import json
 import re

@@ -13,7 +13,7 @@ import typer
 from typer._completion_shared import get_completion_script, install
 
 from lumbre import __version__
-from lumbre.cli import chat, config, doctor, mesh, models, status
+from lumbre.cli import chat, config, doctor, explain, ledger, mesh, models, nodes, policy, status, switch
 from lumbre.cli.exits import FAILED, OK, USAGE, exit_of
 from lumbre.cli.localised import SpanishCommand, SpanishGroup, usage_message
 from lumbre.cli.options import Config, Json, UpOptions, Yes
@@ -59,7 +59,7 @@ def build_app(lang: Language) -> typer.core.TyperGroup:
         options["cls"] = SpanishGroup
     app = typer.Typer(**options)
     app.callback(help="main.help")(root)
-    _add(app, lang, {"up": up, "chat": chat.chat, "status": status.status, "doctor": doctor.doctor}, "")
+    _add(app, lang, _COMMANDS, "")
     for group, commands in _GROUPS.items():
         branch = typer.Typer(**options, add_completion=False, help=f"{group}.help")
         _add(branch, lang, commands, f"{group}.")
@@ -121,6 +121,18 @@ def up(  # shape: a command's parameters are its flags
         )
     )
 
+
+_COMMANDS: dict[str, Callable[..., int]] = {
+    "up": up,
+    "chat": chat.chat,
+    "status": status.status,
+    "switch": switch.switch,
+    "policy": policy.policy,
+    "explain": explain.explain,
+    "nodes": nodes.nodes,
+    "ledger": ledger.ledger,
+    "doctor": doctor.doctor,
+}
 
 _GROUPS: dict[str, dict[str, Callable[..., int]]] = {
     "models": {"list": models.list_models, "pull": models.pull, "rm": models.remove},

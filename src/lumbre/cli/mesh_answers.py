@@ -12,11 +12,11 @@ from lumbre.cli.mesh_text import (
     explanation_lines,
     failover_lines,
     no_route_text,
-    printable,
     report_lines,
     route_line,
 )
 from lumbre.cli.nodes_file import Nodes, is_writable, read_nodes
+from lumbre.cli.screen import printable
 from lumbre.cli.shell import Shell
 from lumbre.core.errors import CapacityError, OperatorError
 from lumbre.core.quoting import quoted

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from lumbre.cli.diagram_parts import Scale, cut, line, path, rect, svg, text, width_of
-from lumbre.cli.mesh_text import ARROW, hops_text, layers_text, ms, printable
+from lumbre.cli.mesh_text import ARROW, hops_text, layers_text, ms
+from lumbre.cli.screen import printable
 from lumbre.cli.words import Words
 from lumbre.mesh import NodeState, Route, Stage
 from lumbre.mesh.cost import stage_cost

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from lumbre.cli.localised import in_spanish
+from lumbre.cli.screen import printable
 from lumbre.cli.words import Language, Words
 from lumbre.mesh import Failover, NoRouteAvailable, Resilience, Route
 from lumbre.mesh.explanation import Explanation
@@ -36,34 +37,10 @@ _FAULTS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-_SYNTAX: Mapping[str, str] = MappingProxyType(
-    {
-        r"\AExpecting value\Z": "aquí tiene que ir un valor",
-        r"\AExpecting property name enclosed in double quotes\Z": "aquí tiene que ir una clave entre comillas dobles",
-        r"\AExpecting '(.)' delimiter\Z": r"aquí tiene que ir un «\1»",
-        r"\AExtra data\Z": "sobra lo que sigue",
-        r"\AUnterminated string starting at\Z": "aquí empieza un texto que no termina",
-        r"\AInvalid control character at\Z": "aquí hay un carácter de control",
-        r"\AInvalid \\escape.*\Z": "aquí hay una barra inversa que no vale",
-        r"\AInvalid \\uXXXX escape\Z": r"aquí hay un \\uXXXX que no vale",
-        r"\AIllegal trailing comma before end of (?:object|array)\Z": "sobra esta coma",
-    }
-)
-
 
 def fault_text(why: str, lang: Language) -> str:
     """What is wrong with a field."""
     return in_spanish(why, _FAULTS) if lang == "es" else why
-
-
-def syntax_text(detail: str, lang: Language) -> str:
-    """What is wrong with a JSON text, in the parser's words."""
-    return in_spanish(detail, _SYNTAX) if lang == "es" else f"no JSON: {detail}"
-
-
-def printable(text: str) -> str:
-    """A text that cannot steer a terminal: what cannot be seen is written as Python writes it."""
-    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
 def layers_text(first: int, last: int) -> str:

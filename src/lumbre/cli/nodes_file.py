@@ -1,32 +1,26 @@
 """Decides what a file says of a mesh's nodes, or what is wrong there, by line and field. `mesh_answers` asks."""
 
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path as FilePath
 from typing import Any
 
-from lumbre.cli.json_place import JsonFaultError, Path, line_of, parse
-from lumbre.cli.mesh_text import fault_text, printable, syntax_text
+from lumbre.cli.json_file import BadFileError, field_of, read_json
+from lumbre.cli.json_place import Path, line_of
+from lumbre.cli.mesh_text import fault_text
 from lumbre.cli.words import Words
-from lumbre.core.errors import OperatorError
 from lumbre.core.quoting import quoted
 from lumbre.mesh import InvalidTelemetry, NodeState, states_from
-
-MOST_BYTES = 16 * 2**20
-STDIN = "-"
 
 _PART = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 _LAYER = re.compile(r"0|[1-9]\d{0,9}")
 _WHOLE = "(the file)"
 
 
-class BadNodesError(OperatorError):
+class BadNodesError(BadFileError):
     """The file cannot be read, or what stands there is no list of nodes."""
 
     code = "bad_nodes"
-    exit_code = 3
 
 
 @dataclass(frozen=True)
@@ -47,17 +41,12 @@ def read_nodes(name: str, words: Words) -> Nodes:
     Raises:
         BadNodesError: with the line and the field.
     """
-    shown = "stdin" if name == STDIN else printable(name)
-    text = _text(name, shown, words)
+    file = read_json(name, words, BadNodesError)
     try:
-        value = parse(text)
-    except JsonFaultError as fault:
-        raise BadNodesError(_fault(fault, shown, words)) from None
-    try:
-        return _nodes(value)
+        return _nodes(file.value)
     except _FieldError as error:
-        field = f"{_field(error.path)}: " if error.path else ""
-        place = f"{shown}:{line_of(text, error.path)}: "
+        field = f"{field_of(error.path)}: " if error.path else ""
+        place = f"{file.shown}:{line_of(file.text, error.path)}: "
         raise BadNodesError(f"{place}{field}{fault_text(error.why, words.lang)}") from None
 
 
@@ -89,45 +78,6 @@ def path_of(field: str) -> Path:
     if field == _WHOLE:
         return ()
     return tuple(int(place) if place else key for place, key in _PART.findall(field))
-
-
-def _text(name: str, shown: str, words: Words) -> str:
-    try:
-        if name == STDIN:
-            raw = sys.stdin.buffer.read(MOST_BYTES + 1)
-        else:
-            with FilePath(name).open("rb") as file:
-                raw = file.read(MOST_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        file_name = quoted(shown if name == STDIN else name)
-        raise BadNodesError(words("mesh.unreadable", file=file_name, reason=reason)) from None
-    if len(raw) > MOST_BYTES:
-        raise BadNodesError(words("mesh.too_large", file=shown, most=MOST_BYTES // 2**20))
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise BadNodesError(f"{shown}:{line}: {words('mesh.not_utf8')}") from None
-
-
-def _fault(fault: JsonFaultError, shown: str, words: Words) -> str:
-    place = f"{shown}:{fault.line}:{fault.column}: "
-    match fault.code:
-        case "syntax":
-            return place + syntax_text(fault.detail, words.lang)
-        case "repeated":
-            return place + words("mesh.repeated", field=_field(fault.path), key=quoted(fault.detail))
-        case "digits":
-            return place + words("mesh.digits", field=_field(fault.path))
-        case _:
-            return place + words("mesh.deep")
-
-
-def _field(path: Path) -> str:
-    """A path as messages write it."""
-    written = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    return quoted(written.removeprefix("."))[1:-1]
 
 
 def _redundancy(value: object) -> dict[int, tuple[str, ...]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import typer
 
+from lumbre.cli.screen import printable
 from lumbre.cli.words import Words
 from lumbre.core.errors import LumbreError
 
@@ -22,7 +23,7 @@ class Shell:
     words: Words
     json: bool
 
-    def say(self, code: str, **values: object) -> None:
+    def say(self, code: str, /, **values: object) -> None:
         """A result for people."""
         self.line(self.words(code, **values))
 
@@ -51,7 +52,8 @@ class Shell:
         self.fail(error.code, error.message)
 
     def table(self, rows: Sequence[Sequence[str]]) -> None:
-        """Columns as wide as their widest cell; the last may run on."""
+        """Columns as wide as their widest cell; the last may run on. Whatever is in a cell stays on its line."""
+        rows = [[printable(cell) for cell in row] for row in rows]
         widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
         for row in rows:
             cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]

@@ -13,7 +13,7 @@ class Words:
         self.lang = lang
         self._texts = texts_of(lang)
 
-    def __call__(self, code: str, **values: object) -> str:
+    def __call__(self, code: str, /, **values: object) -> str:
         return self._texts[code].format(**values)
 
     def __contains__(self, code: str) -> bool:
