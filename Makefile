@@ -12,10 +12,10 @@ IN := .venv/bin/
 FIND = python=$$(PYTHON='$(PYTHON)' sh tools/python.sh) || exit 1
 ENVIRONMENT = $(FIND); "$$python" -E tools/environment.py
 
-.PHONY: help setup setup-dev run test test-slow bench bench-router check lock clean
+.PHONY: help setup setup-dev run test test-slow bench bench-router bench-decision check lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
 setup: ## make .venv with what Lumbre runs on
 	@$(ENVIRONMENT) base $(if $(PYTHON),named)
@@ -37,6 +37,9 @@ bench: setup ## measure the gateway beside nginx, and write docs/benchmarks.md; 
 
 bench-router: setup ## time the mesh router beside a plain Dijkstra, and write docs/benchmarks.md
 	@$(IN)python -m bench.router.run --write $(ARGS)
+
+bench-decision: setup ## time the decision, a switch and the ledger, and soak the gateway for ten minutes; needs gcc, wrk, nginx
+	@$(IN)python -m bench.decision.run --write $(ARGS)
 
 check: setup-dev ## style, types, imports, shape, traces
 	@$(IN)ruff check .
