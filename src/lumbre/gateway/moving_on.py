@@ -2,6 +2,7 @@
 asks after every attempt that failed before the client had any of the answer.
 """
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -85,4 +86,4 @@ def retry_after(value: str, now: datetime) -> int | None:
     except (ValueError, OverflowError):
         return None
     moment = until if until.tzinfo is not None else until.replace(tzinfo=UTC)
-    return min(max(int((moment - now).total_seconds()), 1), LONGEST_REST_S)
+    return min(max(math.ceil((moment - now).total_seconds()), 1), LONGEST_REST_S)

@@ -127,7 +127,7 @@ class Attempts:
                 raise
             failed = "it failed in the middle of its answer" if record.outcome == "engine_failed" else None
             tier.saw(lane, call.decision, failed=failed)
-            self._settle(run, lane, record, record.outcome or "ok", record.usage)
+            self._settle(run, lane, record, record.outcome or "ok", record.usage, status=record.status)
 
     async def _carry(self, run: Run, permit: Permit, client: Client, record: Record) -> None:
         call, lane = run.plan.call, permit.lane
@@ -184,7 +184,10 @@ class Attempts:
         # Nothing is charged for what never came to be answered. A reply that was cut may be, whatever it says.
         unsent = isinstance(error, NoConnection | ConnectExpired | UpstreamRefusal | CapacityError)
         refused = unsent or error.status < 500
-        self._settle(run, lane, record, error.code, _FREE if refused else record.usage, status=_status_of(error))
+        # What an upstream calls its own refusal is its own text.
+        own = isinstance(error, UpstreamRefusal) or record.outcome == "upstream_refused"
+        outcome = "upstream_refused" if own else error.code
+        self._settle(run, lane, record, outcome, _FREE if refused else record.usage, status=_status_of(error))
 
     def _settle(
         self, run: Run, lane: Lane, record: Record, outcome: str, usage: Usage, status: int | None = None
@@ -195,8 +198,7 @@ class Attempts:
         record.cost_microusd += cost
         attempt = run.attempt
         place = entries.Place(attempt.tier, attempt.label, lane.id, lane.target(attempt.model))
-        told = status if status is not None or outcome != "ok" else record.status or None
-        tried = entries.Tried(run.number, outcome, told, round(self._clock() - run.began_at, 6), cost)
+        tried = entries.Tried(run.number, outcome, status, round(self._clock() - run.began_at, 6), cost)
         self._ledger.add(entries.attempt(run.plan.call.decision, datetime.now(UTC), place, tried))
 
     async def _relay(self, passage: Passage, permit: Permit, call: Call, said: Speech) -> None:

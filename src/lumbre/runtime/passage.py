@@ -182,7 +182,7 @@ async def relay_refusal(passage: Passage, exchange: Exchange, body: bytes | None
     body = await refusal(passage, exchange) if body is None else body
     document, error = _read(body, passage.reading, status)
     told = _relayed(passage, body, document, error)
-    said = _retold(exchange, body, error)
+    said = _retold(passage, exchange, body, error)
     if status >= 500 or status in BUSY:
         raise Refused(said, told, forwarded_reply(exchange.headers))
     passage.record.outcome = "upstream_refused"
@@ -230,11 +230,12 @@ def _is_openais(error: Mapping[str, Any]) -> bool:
     return bool(error) and all(isinstance(error.get(key, 0), str | None) for key in ("type", "code", "param"))
 
 
-def _retold(exchange: Exchange, body: bytes, error: Mapping[str, Any]) -> UpstreamError:
+def _retold(passage: Passage, exchange: Exchange, body: bytes, error: Mapping[str, Any]) -> UpstreamError:
     """An upstream's error for a client that could not read it as it is: under its status, with its message and code."""
     excerpt = " ".join(body[: 4 * _EXCERPT_CHARS].decode("utf-8", "replace").split())[:_EXCERPT_CHARS]
     message = error.get("message") or f"the upstream answered {exchange.status}: {excerpt or '(nothing)'}"
     kept = {name: value for name, value in forwarded_reply(exchange.headers) if name != "content-type"}
+    kept.update(passage.headers[:2])  # who refused
     return UpstreamError(message, status=exchange.status, code=_code(exchange.status, error), headers=kept)
 
 

@@ -106,7 +106,14 @@ def _outside(call: Call, lane: Lane, target: str, redaction: Redaction | None) -
     is_messages = lane.api == "anthropic"
     reading: Reading | None = None
     if is_messages or redaction is not None:
-        reading = Reading(target, int(time.time()), from_messages=is_messages, include_usage=True, redaction=redaction)
+        reading = Reading(
+            target,
+            int(time.time()),
+            from_messages=is_messages,
+            include_usage=True,
+            redaction=redaction,
+            is_json=_is_json(call.body),
+        )
     if is_messages:
         endpoint, body = "/messages", to_messages(asked, model=target)
     else:
@@ -115,6 +122,11 @@ def _outside(call: Call, lane: Lane, target: str, redaction: Redaction | None) -
         if adds_usage:  # what it cost is to be known
             body["stream_options"] = {**(options or {}), "include_usage": True}
     return Speech(endpoint, body, OPENAI, translation, adds_progress=False, reading=reading, adds_usage=adds_usage)
+
+
+def _is_json(body: Mapping[str, Any]) -> bool:
+    form = body.get("response_format")
+    return isinstance(form, Mapping) and form.get("type") in ("json_object", "json_schema")
 
 
 def own_words(call: Call, lane: Lane) -> Mapping[str, Any] | None:

@@ -38,14 +38,15 @@ def hide_request(body: Body, hide: Callable[[str], str]) -> dict[str, Any]:
     return _changed(body, _REQUEST, hide)
 
 
-def restore_completion(reply: Body, restore: Callable[[str], str]) -> dict[str, Any]:
+def restore_completion(reply: Body, restore: Callable[[str], str], *, is_json: bool = False) -> dict[str, Any]:
     """Make a whole JSON reply whose text, reasoning, refusals and arguments are restored.
 
     Args:
         reply: an engine's; what in it is not of the API's shape stays as it is.
         restore: puts the values back into a text.
+        is_json: the text was asked to be JSON, and stays it: a value that returns is escaped, as in arguments.
     """
-    return _changed(reply, _REPLY, restore)
+    return _changed(reply, _JSON_REPLY if is_json else _REPLY, restore)
 
 
 def _changed(source: Body, table: Mapping[str, _OfValue], change: _Change) -> dict[str, Any]:
@@ -156,8 +157,10 @@ def _restored_arguments(value: Any, restore: _Change) -> Any:
     return strings.feed(value) + strings.end()
 
 
-_REPLY: Mapping[str, _OfValue] = {
-    "choices": _list(_object({"text": _text, "message": _object(_message(_restored_arguments))}))
+_OF_MESSAGE = _message(_restored_arguments)
+_REPLY: Mapping[str, _OfValue] = {"choices": _list(_object({"text": _text, "message": _object(_OF_MESSAGE)}))}
+_JSON_REPLY: Mapping[str, _OfValue] = {
+    "choices": _list(_object({"message": _object({**_OF_MESSAGE, "content": _restored_arguments})}))
 }
 
 
@@ -166,10 +169,12 @@ class RestoredStream:
 
     Args:
         make: makes a restorer for one text.
+        is_json: the text was asked to be JSON, and stays it.
     """
 
-    def __init__(self, make: Callable[[], Restorer]) -> None:
+    def __init__(self, make: Callable[[], Restorer], *, is_json: bool = False) -> None:
         self._make = make
+        self._is_json = is_json
         self._choices: dict[int, _Choice] = {}
         self._head: dict[str, Any] = {}
 
@@ -203,7 +208,9 @@ class RestoredStream:
             finishing = part.get("finish_reason") is not None
             if finishing:
                 finishes[index] = part
-            for holder, key, restorer in self._choices.setdefault(index, _Choice(self._make)).texts_of(part):
+            for holder, key, restorer in self._choices.setdefault(index, _Choice(self._make, self._is_json)).texts_of(
+                part
+            ):
                 said, holder[key] = holder[key], restorer.feed(holder[key])
                 changed = changed or holder[key] != said
                 spoke = spoke or (finishing and said != "")
@@ -229,8 +236,9 @@ class RestoredStream:
 class _Choice:
     """The texts of one choice, each with its restorer and with the way in which a chunk says more of it."""
 
-    def __init__(self, make: Callable[[], Restorer]) -> None:
+    def __init__(self, make: Callable[[], Restorer], is_json: bool) -> None:
         self._make = make
+        self._of_content = self._strings if is_json else make
         self._texts: dict[str | int, tuple[Restorer, _Said]] = {}
         self._fragments = CallFragments()
 
@@ -243,7 +251,8 @@ class _Choice:
             return
         for name in _SPOKEN:
             if isinstance(delta.get(name), str):
-                yield delta, name, self._restorer(name, self._make, _delta_of(name))
+                make = self._of_content if name == "content" else self._make
+                yield delta, name, self._restorer(name, make, _delta_of(name))
         calls = delta.get("tool_calls")
         for position, fragment in enumerate(calls if isinstance(calls, list) else ()):
             taken = self._fragments.take(fragment, position) if isinstance(fragment, dict) else None
