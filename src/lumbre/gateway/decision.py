@@ -294,6 +294,15 @@ class _Making:
             nodes = [node for node in nodes if model in node.models]
             if not nodes:
                 return (), _Unfit("lacks_model", f"tier {tier} does not serve the model {model!r}", passes=False)
+        plain = not self._question.lacks and not (facts.closed and tier == "B")
+        if plain and (fit := [node for node in nodes if node.state in AVAILABLE]):
+            why = None
+        else:
+            fit, why = self._fitting(nodes, tier, label)
+        running = [node for node in fit if node.state is NodeState.READY] if tier == "B" else fit
+        return running or fit, None if fit else why
+
+    def _fitting(self, nodes: Sequence[Node], tier: str, label: str | None) -> tuple[list[Node], _Unfit | None]:
         fit, why = [], None
         for node in nodes:
             unfit = self._node_unfit(node, tier, label)
@@ -301,8 +310,7 @@ class _Making:
                 fit.append(node)
             elif why is None or unfit.weight > why.weight:
                 why = unfit
-        running = [node for node in fit if node.state is NodeState.READY] if tier == "B" else fit
-        return running or fit, None if fit else why
+        return fit, why
 
     def _barred(self, target: Target, tier: str, label: str | None) -> _Unfit | None:
         """What keeps a request from the whole of a tier."""

@@ -122,21 +122,20 @@ def request(decision: str, at: datetime, place: Place, asked: Asked, ended: Ende
         reasons: the decision's, in the order of its steps.
     """
     usage = ended.usage
-    return {
-        **_entry("request", decision, at, place, reasons),
-        "status": ended.status,
-        "cost_microusd": ended.cost_microusd,
-        "endpoint": asked.endpoint,
-        "stream": asked.stream,
-        "model_asked": _cut(asked.model, _CALLERS_CHARS),
-        "outcome": ended.outcome,
-        "param": _cut(ended.param, _CALLERS_CHARS),
-        "attempts": ended.attempts,
-        "prompt_tokens": usage.prompt,
-        "completion_tokens": usage.completion,
-        "tokens_estimated": usage.estimated,
-        "times_s": dict(ended.times_s),
-    }
+    entry = _entry("request", decision, at, place, reasons)  # filled in: to merge two costs every request as much again
+    entry["status"] = ended.status
+    entry["cost_microusd"] = ended.cost_microusd
+    entry["endpoint"] = asked.endpoint
+    entry["stream"] = asked.stream
+    entry["model_asked"] = _cut(asked.model, _CALLERS_CHARS)
+    entry["outcome"] = ended.outcome
+    entry["param"] = _cut(ended.param, _CALLERS_CHARS)
+    entry["attempts"] = ended.attempts
+    entry["prompt_tokens"] = usage.prompt
+    entry["completion_tokens"] = usage.completion
+    entry["tokens_estimated"] = usage.estimated
+    entry["times_s"] = dict(ended.times_s)
+    return entry
 
 
 def attempt(decision: str, at: datetime, place: Place, tried: Tried, reasons: Sequence[str] = ()) -> Entry:
@@ -145,14 +144,13 @@ def attempt(decision: str, at: datetime, place: Place, tried: Tried, reasons: Se
     Args:
         reasons: why it was tried there.
     """
-    return {
-        **_entry("attempt", decision, at, place, reasons),
-        "status": tried.status,
-        "cost_microusd": tried.cost_microusd,
-        "attempt": tried.number,
-        "outcome": tried.outcome,
-        "seconds": tried.seconds,
-    }
+    entry = _entry("attempt", decision, at, place, reasons)
+    entry["status"] = tried.status
+    entry["cost_microusd"] = tried.cost_microusd
+    entry["attempt"] = tried.number
+    entry["outcome"] = tried.outcome
+    entry["seconds"] = tried.seconds
+    return entry
 
 
 def crossing(decision: str, at: datetime, place: Place, parcel: Parcel, reasons: Sequence[str]) -> Entry:
@@ -223,6 +221,8 @@ def _entry(kind: str, decision: str | None, at: datetime, place: Place, reasons:
 
 
 def _utc(at: datetime) -> datetime:
+    if at.tzinfo is UTC:
+        return at
     if at.tzinfo is None:
         raise ValueError(f"{at} says no time zone, and would be taken for this machine's")
     return at.astimezone(UTC)

@@ -4,6 +4,7 @@ facts and hands out what is asked before every sending, and decides nothing.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from lumbre.core.errors import SwitchClosed
 from lumbre.gateway.decision import Attempt
@@ -47,7 +48,7 @@ class House:
         self.purse = purse
         self._rules = rules
         self._facts: Facts | None = None
-        self._checks: dict[tuple[str, str | None], dict[str, Callable[[], None]]] = {}
+        self._checks: dict[tuple[str, str | None], _Checks] = {}
         self._stopped: frozenset[str] = frozenset()
 
     @property
@@ -122,21 +123,10 @@ class House:
     def checks(self, attempt: Attempt) -> Checks:
         """What is asked before anything of an attempt is sent to a lane."""
         key = (attempt.tier, attempt.label)
-        known = self._checks.setdefault(key, {})
-
-        def check_of(lane: Lane) -> Callable[[], None]:
-            check = known.get(lane.id)
-            if check is None:
-                names = covering(attempt.tier, attempt.label, lane.id, lane.labels)
-                board = self.board
-
-                def check() -> None:
-                    board.check(names)
-
-                known[lane.id] = check
-            return check
-
-        return check_of
+        checks = self._checks.get(key)
+        if checks is None:
+            checks = self._checks[key] = _Checks(self.board, *key)
+        return checks
 
     def soonest_s(self, now: float) -> int | None:
         """Whole seconds until the first upstream that is left alone may be asked again; None: none is left alone.
@@ -148,6 +138,22 @@ class House:
         rests = [lane.rests_until - now for lane in lanes if state_of(lane) is NodeState.COOLING]
         trips = [lane.breaker.until - now for lane in lanes if state_of(lane) is NodeState.TRIPPED]
         return max(1, -int(-min(rests + trips) // 1)) if rests + trips else None
+
+
+class _Checks:
+    """What is asked before work for one tier and label is sent, by lane; made once for each."""
+
+    def __init__(self, board: Board, tier: str, label: str | None) -> None:
+        self._board = board
+        self._place = (tier, label)
+        self._known: dict[str, Callable[[], None]] = {}
+
+    def __call__(self, lane: Lane) -> Callable[[], None]:
+        check = self._known.get(lane.id)
+        if check is None:
+            names = covering(*self._place, lane.id, lane.labels)
+            check = self._known[lane.id] = partial(self._board.check, names)
+        return check
 
 
 def check_of_a(board: Board) -> Callable[[], None]:
