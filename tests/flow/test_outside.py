@@ -317,7 +317,7 @@ def test_what_the_outside_has_no_words_for_stays_in_and_is_no_fault_of_the_calle
 ) -> None:
     house = open_house(Layout(b={}, c="anthropic", direct=("*",)))
     order("one", **FAILS)
-    assert refused(house.ask(more)) == (503, "upstream_refused")  # what the house said, and no 400
+    assert refused(house.ask(more)) == (503, "rogue_503")  # what the house said, and no 400
     told = house.explain(more, tier="C")
     assert [(step["tier"], step["reason"]) for step in told["steps"] if step["step"] == 4] == [
         ("C", "unsupported_field"),

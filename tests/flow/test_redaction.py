@@ -155,6 +155,29 @@ def test_no_part_of_a_conversation_gives_a_value_away(
     assert body.count("<PHONE_1>") == body.count("<CARD_1>") == 1
 
 
+def test_no_field_of_a_request_gives_a_value_away_nor_does_an_earlier_turn(
+    house: House, backends: Backends, order: Orders
+) -> None:
+    order(OUTSIDE, do="echo")
+    token = "zq81abcdef0123456789"
+    url = f"https://example.org/i.png?mail={VALUES['email']}&key={VALUES['key']}"
+    schema = {"type": "object", "properties": {"city": {"default": {"type": VALUES["email"]}, "const": 612345678}}}
+    said = [
+        {"role": "user", "name": VALUES["email"], "content": f"The token is {token}."},
+        {"role": "assistant", "content": "I see.", "reasoning_details": [{"type": "text", "text": TEXT}]},
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]},
+        {"role": "user", "content": f"Authorization: Bearer {token}, or 91 123 45 67"},
+    ]
+    extra = {"metadata": {VALUES["email"]: "x"}, "prompt_cache_key": VALUES["email"], "documents": [{"data": TEXT}]}
+    tools = [{"type": "function", "function": {"name": "lookup", "parameters": schema}}]
+    answer = house.ask({"messages": said, "tools": tools, **extra}, tier="C")
+    echoed = answer.json()["choices"][0]["message"]["content"]
+    assert echoed.endswith(f"Authorization: Bearer {token}, or 91 123 45 67")
+    sent = sent_outside(backends).body
+    for value in (token, "91 123 45 67", "612345678"):
+        assert value not in sent
+
+
 PEM = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQ\n-----END PRIVATE KEY-----"
 OBJECT = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 

@@ -1,8 +1,10 @@
 """What is found in a text and what is not, that it all comes back, and that no text takes long."""
 
+import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 from lumbre.gateway.own_patterns import MOST_STEPS, compiled
 from lumbre.gateway.redaction import Finder, Redaction
+from lumbre.wire.openai.hidden import hide_request
 
 FINDER = Finder({"project": r"ACME-\d+", "badge": r"(?i)\bB-[0-9a-f]{6}\b"})
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
@@ -18,6 +21,7 @@ PEM = (
     f"-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\n{BASE_64}\n{BASE_64}==\n-----END RSA PRIVATE KEY-----"
 )
 
+NAMES = ("type", "required", "pattern", "properties", "name", "id", "model", "content", "seed", "$ref", "data")
 HOSTILE_LENGTH = 250_000
 MOST_SECONDS = 2
 """Several times what the slowest takes; a search that grows with the square would take minutes."""
@@ -37,6 +41,7 @@ def found(text: str) -> list[tuple[str, str]]:
         ("email", "x@xn--e1afmkfd.xn--p1ai"),
         ("email", "иван@пример.рф"),
         ("email", "_ana@example.com"),
+        ("email", "ana%40example.com"),
         ("email", "a" * 90 + "@example.com"),
         ("phone", "+34 612 345 678"),
         ("phone", "+34612345678"),
@@ -48,7 +53,18 @@ def found(text: str) -> list[tuple[str, str]]:
         ("phone", "212-555-0123"),
         ("phone", "212.555.0123"),
         ("phone", "1-800-555-0199"),
+        ("phone", "555-123-4567"),
+        ("phone", "(555) 123-4567"),
+        ("phone", "(555)123-4567"),
+        ("phone", "1 (555) 123-4567"),
         ("phone", "612345678"),
+        ("phone", "912345678"),
+        ("phone", "612.345.678"),
+        ("phone", "612.34.56.78"),
+        ("phone", "91 123 45 67"),
+        ("phone", "91-123-45-67"),
+        ("phone", "91 123 4567"),
+        ("phone", "985 12 34 56"),
         ("phone", "612 34 56 78"),
         ("phone", "912-345-678"),
         ("phone", "020 7946 0958"),
@@ -116,6 +132,11 @@ def test_it_is_found_whatever_stands_around_it(kind: str, value: str) -> None:
         "01-02-2024 10:30",
         "01.02.2024",
         "192.168.100.200",
+        "91.123.45.67",
+        "612.345.678.90",
+        "612345678.25",
+        "0.612345678",
+        "300 150 2000",
         "v1.23.456.7890",
         "3.14159265358979",
         "order 123456789",
@@ -163,6 +184,11 @@ def test_it_is_not_found(text: str) -> None:
         ("5678 4111 1111 1111 1111", [("card", "4111 1111 1111 1111")]),
         ("ES91 2100 0418 4502 0005 1332 and so on", [("iban", "ES91 2100 0418 4502 0005 1332")]),
         ("AB12 ES9121000418450200051332", [("iban", "ES9121000418450200051332")]),
+        (
+            "mail=ana%40example.com&to=%20bob%40example.com",
+            [("email", "ana%40example.com"), ("email", "20bob%40example.com")],
+        ),
+        ("Tel.912345678 or -612345678", [("phone", "912345678"), ("phone", "612345678")]),
         ("612345678,612345679", [("phone", "612345678"), ("phone", "612345679")]),
         ("212-555-0123x45", [("phone", "212-555-0123")]),
         ("ACME-1ACME-2", [("project", "ACME-1"), ("project", "ACME-2")]),
@@ -185,6 +211,15 @@ def test_a_value_is_hidden_where_it_stands_alone_as_well() -> None:
     redaction = Redaction(FINDER)
     assert redaction.hide("abcdef123 or Bearer abcdef123.") == "<KEY_1> or Bearer <KEY_1>."
     assert redaction.hide("abcdef123 abcdef1234") == "<KEY_1> abcdef1234"
+
+
+def test_what_is_found_in_a_text_is_hidden_in_those_before_it() -> None:
+    redaction = Redaction(FINDER)
+    said = ["the token is abcdef123", "Bearer abcdef123", "of ana@x.com"]
+    hidden = ["the token is <KEY_1>", "Bearer <KEY_1>", "of <EMAIL_1>"]
+    assert redaction.hide_all(said) == hidden
+    assert [redaction.restore(text) for text in hidden] == said
+    assert redaction.hide_all([]) == []
 
 
 def test_words_that_look_like_placeholders_come_back_as_they_were() -> None:
@@ -280,6 +315,7 @@ def test_nothing_of_a_hidden_value_is_left(words: list[str]) -> None:
         *("a", "1", "1 ", "4444 ", "444 ", "612 345 ", "@", "a@", "a@a.", "'.%+-", "+1", "+((1", "00 1", "01 "),
         *("sk-", "-sk-a", "-eyJaaaaaaaa.", "eyJ.", "Bearer ", "Bearer.a", "ES00 ", "AA00 ", "ghp_", "xoxb-", "ACME-"),
         *("-----BEGIN PRIVATE KEY-----", "-----BEGIN ", "-----BEGIN PRIVATE KEY-----\n" + "A" * 20 + "\n", "-", "B-"),
+        *("%40", "a%40", "a%40a.", "91 123 ", "612.", "(555) ", "555-"),
         *("<EMAIL_", "<EMAIL_1>", "ana@example.com, ", "words of a plain text. ", "\\", "abc123.../"),
     ],
 )
@@ -372,3 +408,67 @@ def test_what_people_write_is_accepted(pattern: str) -> None:
 def test_a_name_that_makes_no_placeholder_is_turned_down(name: str) -> None:
     with pytest.raises(ValueError, match=re.escape(repr(name))):
         Finder({name: "ACME"})
+
+
+hidden_numbers = st.sampled_from([4111111111111111, 612345678, 912345678.0])
+sentences = st.lists(values | st.text(alphabet="abc ,;()\n<", max_size=5), max_size=5).map(" ; ".join)
+leaves = sentences | hidden_numbers | st.integers(0, 99) | st.booleans() | st.none()
+anything = st.recursive(
+    leaves,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(sentences | st.sampled_from(NAMES), inner, max_size=3),
+    max_leaves=12,
+)
+"""Any JSON, also with names that mean something at other places."""
+parts = st.fixed_dictionaries(
+    {}, optional={"text": anything, "image_url": anything, "file": st.fixed_dictionaries({"filename": anything})}
+)
+turns = st.fixed_dictionaries(
+    {"role": st.just("user")},
+    optional={"content": sentences | st.lists(parts, max_size=2), "refusal": anything, "annotations": anything},
+)
+schemas = st.fixed_dictionaries({}, optional=dict.fromkeys(("default", "const", "x-of", "enum"), anything))
+bodies = st.fixed_dictionaries(
+    {"model": st.just("m"), "messages": st.lists(turns, max_size=3)},
+    optional={
+        "tools": schemas.map(lambda schema: [{"function": {"name": "t", "parameters": {"properties": {"x": schema}}}}]),
+        "metadata": anything,
+        "user": sentences,
+        "stop": anything,
+        "documents": anything,
+        "guided_json": anything,
+    },
+)
+
+
+def words_of(value: Any) -> Iterator[str]:
+    """Every string and every key of a JSON value, and its numbers as they are written."""
+    left = [value]
+    while left:
+        each = left.pop()
+        if isinstance(each, dict):
+            left += [*each, *each.values()]
+        elif isinstance(each, list):
+            left += each
+        elif each is not None and not isinstance(each, bool):
+            yield each if isinstance(each, str) else json.dumps(each)
+
+
+def with_words(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, dict):
+        return {change(key): with_words(each, change) for key, each in value.items()}
+    if isinstance(value, list):
+        return [with_words(each, change) for each in value]
+    if value is None or isinstance(value, bool):
+        return value
+    return change(value if isinstance(value, str) else json.dumps(value))
+
+
+@given(bodies)
+def test_nothing_of_any_request_is_left_and_all_of_it_comes_back(body: dict[str, Any]) -> None:
+    redaction = Redaction(FINDER)
+    hidden = hide_request(body, redaction.hide_all)
+    left = [FINDER.placeholder.sub("|", word) for word in words_of(hidden)]
+    said = {word[each.start : each.end] for word in words_of(body) for each in FINDER.find(word)}
+    assert not any(value in word for value in said for word in left)
+    assert [word for word in left if FINDER.find(word)] == []
+    assert with_words(hidden, redaction.restore) == with_words(body, str)

@@ -35,9 +35,10 @@ class Watch:
         self.moves += 1
         self.moved()
 
-    def note_drained(self, policy: Policy) -> None:
-        self.drained.append(policy)
-        self._ended.set()
+    def note_policy(self, policy: Policy, by: str, _reason: str | None) -> None:
+        if by == "lumbre":
+            self.drained.append(policy)
+            self._ended.set()
 
     async def end_drain(self) -> None:
         """Let a day go by, and wait until the board has noticed; a drain for less than a second is soon over."""
@@ -52,7 +53,7 @@ def a_board(
     """One that begins in this folder, as after a start of the gateway."""
     seen = watch or Watch()
     board = Board(folder / "flow.json", nodes, default, seen.note, seen.now)
-    board.drained = seen.note_drained
+    board.on_policy = seen.note_policy
     return board
 
 

@@ -10,8 +10,8 @@ import pytest
 from lumbre.core.errors import CapacityError, NoConnection, SwitchClosed
 from lumbre.gateway.breaker import BreakerLimits, BreakerState, Seen
 from lumbre.runtime.breakers import Breakers
-from lumbre.runtime.lanes import Lane
-from lumbre.runtime.tier import Tier, state_of
+from lumbre.runtime.lanes import Lane, state_of
+from lumbre.runtime.tier import Tier
 from runtime.tiers import LIMITS, UNCHECKED, a_lane, a_tier, soon
 
 CLOSED, OPEN, HALF_OPEN = BreakerState
@@ -317,10 +317,11 @@ def test_every_way_out_gives_the_trial_back(way_out: Callable[[Tier, Lane], Awai
     asyncio.run(scene())
 
 
-def test_beyond_tier_a_nobody_waits_for_a_trial_that_another_makes() -> None:
+def test_nobody_waits_for_a_trial_that_another_makes_unless_there_is_nobody_else_to_ask() -> None:
     async def scene() -> None:
-        for name, tried in (("A", "ready"), ("B", "tripped"), ("C", "tripped")):
+        for name, alone, tried in (("A", True, "ready"), ("A", False, "tripped"), ("B", False, "tripped")):
             tier, lane = await on_trial(name=name)
+            tier.is_alone = alone
             assert tier.nodes()[0].state == "ready"
             with await tier.permit("tries", 1, [lane], soon(), UNCHECKED):
                 assert tier.nodes()[0].state == tried

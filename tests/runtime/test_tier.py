@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from lumbre.core.errors import CapacityError
 from lumbre.gateway.facts import NodeState
 from lumbre.gateway.health import HealthState
-from lumbre.runtime.lanes import Lane
-from lumbre.runtime.tier import Tier, state_of
+from lumbre.runtime.lanes import Lane, state_of
+from lumbre.runtime.tier import Tier
 from runtime.tiers import UNCHECKED, a_lane, a_tier, set_state, soon
 
 

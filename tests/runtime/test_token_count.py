@@ -129,8 +129,8 @@ def user(*parts: dict[str, Any]) -> dict[str, Any]:
 
 def test_an_image_is_not_estimated_by_the_bytes_of_its_file() -> None:
     text = {"type": "text", "text": "what is it?"}
-    assert estimate(user(text, IMAGE)) == estimate(user(text)) + 1000
-    assert estimate(user(IMAGE, text, IMAGE)) == estimate(user(text)) + 2000
+    assert estimate(user(text, IMAGE)) == estimate(user(text)) + 2000
+    assert estimate(user(IMAGE, text, IMAGE)) == estimate(user(text)) + 4000
 
 
 def test_texts_calls_and_tools_are_estimated_by_their_bytes() -> None:

@@ -22,8 +22,8 @@ from lumbre.gateway.switches import Switch, kind_of
 from lumbre.runtime.attempt import decision_headers
 from lumbre.runtime.call import Call
 from lumbre.runtime.gateway import Gateway
-from lumbre.runtime.lanes import Lane
-from lumbre.runtime.tier import Tier, state_of
+from lumbre.runtime.lanes import Lane, state_of
+from lumbre.runtime.tier import Tier
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -204,6 +204,12 @@ def _tier(gateway: Gateway, name: str) -> dict[str, Any]:
     }
 
 
+def _node_state(lane: Lane, *, stopped: bool) -> str:
+    if stopped:
+        return "stopped"  # by a switch: nobody asks it anything
+    return "running" if state_of(lane) is NodeState.READY else str(state_of(lane))
+
+
 def _upstream(tier: Tier, lane: Lane) -> dict[str, Any]:
     return {
         "id": lane.id,
@@ -224,7 +230,7 @@ def _node(gateway: Gateway, lane: Lane) -> dict[str, Any]:
     return {
         "id": lane.id,
         "labels": list(lane.labels),
-        "state": "running" if state_of(lane) is NodeState.READY else str(state_of(lane)),
+        "state": _node_state(lane, stopped=house.is_stopped(lane)),
         "breaker": _breaker(lane),
         "in_flight": tier.in_flight(lane),
         "why": "static: somebody else keeps it up",

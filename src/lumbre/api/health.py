@@ -10,8 +10,8 @@ from starlette.responses import Response
 from lumbre.api.models import Endpoint
 from lumbre.gateway.facts import NodeState
 from lumbre.runtime.gateway import Gateway
-from lumbre.runtime.lanes import Lane
-from lumbre.runtime.tier import Tier, state_of
+from lumbre.runtime.lanes import Lane, state_of
+from lumbre.runtime.tier import Tier
 
 _BEST_FIRST = ("ready", "starting", "down")
 _SHOWN = {NodeState.READY: "ready", NodeState.STARTING: "starting", NodeState.STOPPED: "stopped"}
@@ -69,6 +69,11 @@ def _tier_of(gateway: Gateway, name: str) -> dict[str, Any]:
     if tier is None:
         return {"state": "off", "reasons": [], "waiting": 0, "upstreams": []}
     told, why_not = _tier(tier), house.why_not(name)
+    for lane, upstream in zip(tier.lanes.values(), told["upstreams"], strict=True):
+        if house.is_stopped(lane) and not why_not:
+            upstream["state"] = "stopped"
+            told["reasons"].append(f"{lane.id}: a switch stops it")
+            told["state"] = "degraded" if told["state"] in ("ready", "starting") else told["state"]
     if why_not:
         told["reasons"] = [*why_not, *told["reasons"]]
         told["state"] = "stopped" if house.is_closed(name) else "off" if not house.has_key(name) else "down"

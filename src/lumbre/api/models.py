@@ -38,7 +38,7 @@ def one(gateway: Gateway) -> Endpoint:
     async def respond(request: Request) -> Response:
         name = request.path_params["model"]
         if not can_be_asked_for(name, gateway):
-            raise unknown_model(name, gateway.house.facts().askable)
+            raise unknown_model(name, gateway.house.facts())
         if speaks_anthropic(request):
             return _json(anthropic.one(_anthropic_entry(name, gateway)))
         return _json(entry(name, gateway))

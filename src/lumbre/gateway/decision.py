@@ -11,18 +11,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from lumbre.core.errors import CapacityError, LumbreError, SwitchClosed
+from lumbre.core.errors import CapacityError, LumbreError
 from lumbre.gateway.facts import AVAILABLE, Facts, Node, NodeState, Question
 from lumbre.gateway.policy import label_by_class, label_for
 from lumbre.gateway.switches import covering, first_closed
 from lumbre.gateway.target import Target, target_of
+from lumbre.gateway.unfit import (
+    RETRY_SWITCH_S,
+    Unfit,
+    nothing_left,
+    stopped_by,
+    strict_json_needs_b,
+    switch_refusal,
+    told_switch,
+)
 
 NEXT = {"A": ("A", "B", "C"), "B": ("B", "A", "C"), "C": ("C", "A")}
 """Whom a tier falls to: the cheapest that can, the outside last."""
-
-RETRY_SWITCH_S = 30
-RETRY_DOWN_S = 5
-RETRY_BUDGET_S = 3600
 
 Verdict = Literal["pass", "take", "fall", "refuse"]
 
@@ -67,6 +72,7 @@ class Decision:
         outcome: `dispatch`; `start` a machine first; `wait` for a switch in the queue; `reject`.
         attempts: whom to ask, in this order; empty when it is rejected.
         refusal: why it is rejected.
+        looked: the nodes that were looked at for it, fit or not.
         bound: the tier that it must run on.
         strict_json: it needs strict JSON, or is bound to tier B as such work is.
     """
@@ -80,25 +86,15 @@ class Decision:
     strict_json: bool
     bound: str | None
     refusal: LumbreError | None = None
+    looked: tuple[str, ...] = ()
     _reasons: tuple[str, ...] | None = None
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """The steps in words, for the record; made once."""
+        """The steps, for the record; made once. What is refused may quote the caller, and is told by its code alone."""
         if self._reasons is None:
-            self._reasons = tuple(f"{s.step} {s.tier or '-'} {s.verdict}: {s.text}" for s in self.steps)
+            self._reasons = tuple(map(_told, self.steps))
         return self._reasons
-
-    @property
-    def reason(self) -> str:
-        """Why it goes where it goes, for a log line."""
-        said = [step.text for step in self.steps if step.step in (2, 3) and step.verdict == "take"]
-        for step in self.steps:
-            if step.step == 4:
-                if step.verdict == "take":
-                    break
-                said.append(step.text)
-        return "; ".join(said) or "refused"
 
 
 def decide(question: Question, facts: Facts) -> Decision:
@@ -106,30 +102,10 @@ def decide(question: Question, facts: Facts) -> Decision:
     return _Making(question, facts).decision()
 
 
-@dataclass(frozen=True, slots=True)
-class _Unfit:
-    """Why a tier cannot take it.
-
-    Attributes:
-        passes: it may be otherwise in a while.
-    """
-
-    reason: str
-    text: str
-    passes: bool = True
-    switch: str | None = None
-    error: LumbreError | None = None
-
-    @property
-    def weight(self) -> int:
-        """Of several nodes' reasons the one with the nearest way out is told: to open a switch, then to wait."""
-        return 2 if self.switch is not None else int(self.passes)
-
-
 class _Making:
     """A decision on its way."""
 
-    __slots__ = ("_facts", "_hints", "_klass", "_question", "_steps", "_unfit")
+    __slots__ = ("_facts", "_hints", "_klass", "_looked", "_question", "_steps", "_unfit")
 
     def __init__(self, question: Question, facts: Facts) -> None:
         self._question = question
@@ -137,7 +113,8 @@ class _Making:
         self._hints = question.hints
         self._klass = question.hints.klass or "interactive"
         self._steps: list[Step] = []
-        self._unfit: list[tuple[str, _Unfit]] = []
+        self._unfit: list[tuple[str, Unfit]] = []
+        self._looked: list[str] = []
 
     def decision(self) -> Decision:
         """Go through the steps."""
@@ -169,7 +146,7 @@ class _Making:
         if self._waits(target, tier):
             return self._made("wait", target)
         if not attempts:
-            refusal = self._nothing_left(target, tier)
+            refusal = self._nothing_left(target)
             self._note(4, tier, "refuse", refusal.code, refusal.message)
             return self._made("reject", target, refusal=refusal)
         return self._made("start" if attempts[0].starts else "dispatch", target, tuple(attempts))
@@ -232,7 +209,7 @@ class _Making:
     def _stopped(self, target: Target, tier: str, switch: str) -> Decision | None:
         """Step 1 for a closed switch: None if the request falls to the next tier."""
         mode = self._hints.closed or self._facts.on_closed
-        told = f"the switch {switch} is closed (stopped)"
+        told = told_switch(switch)
         background = self._klass == "background" and mode == "auto"
         falls = mode == "fall" or (mode == "auto" and target.tier is None and not background)
         if falls and target.bound is None:
@@ -242,9 +219,7 @@ class _Making:
             self._note(1, tier, "pass", "switch_closed", f"{told}; background work waits for it")
             return self._made("wait", target)
         self._note(1, tier, "refuse", "switch_closed", told)
-        message = f"{told}; `lumbre switch open {switch}` opens it"
-        refusal = SwitchClosed(message, switch=switch, retry_after_s=RETRY_SWITCH_S)
-        return self._made("reject", target, refusal=refusal)
+        return self._made("reject", target, refusal=switch_refusal(switch))
 
     def _note_choice(self, target: Target, tier: str, label: str | None) -> None:
         if target.tier is not None:
@@ -283,7 +258,7 @@ class _Making:
         )
         return Attempt(tier, label, tuple(node.id for node in nodes), target.model_on(tier), starts)
 
-    def _fit(self, target: Target, tier: str, label: str | None) -> tuple[Sequence[Node], _Unfit | None]:
+    def _fit(self, target: Target, tier: str, label: str | None) -> tuple[Sequence[Node], Unfit | None]:
         """The nodes of a tier that can take it, or why none can."""
         facts = self._facts
         if (barred := self._barred(target, tier, label)) is not None:
@@ -293,7 +268,8 @@ class _Making:
         if model is not None:
             nodes = [node for node in nodes if model in node.models]
             if not nodes:
-                return (), _Unfit("lacks_model", f"tier {tier} does not serve the model {model!r}", passes=False)
+                return (), Unfit("lacks_model", f"tier {tier} does not serve the model {model!r}", passes=False)
+        self._looked += [node.id for node in nodes]
         plain = not self._question.lacks and not (facts.closed and tier == "B")
         if plain and (fit := [node for node in nodes if node.state in AVAILABLE]):
             why = None
@@ -302,7 +278,7 @@ class _Making:
         running = [node for node in fit if node.state is NodeState.READY] if tier == "B" else fit
         return running or fit, None if fit else why
 
-    def _fitting(self, nodes: Sequence[Node], tier: str, label: str | None) -> tuple[list[Node], _Unfit | None]:
+    def _fitting(self, nodes: Sequence[Node], tier: str, label: str | None) -> tuple[list[Node], Unfit | None]:
         fit, why = [], None
         for node in nodes:
             unfit = self._node_unfit(node, tier, label)
@@ -312,55 +288,41 @@ class _Making:
                 why = unfit
         return fit, why
 
-    def _barred(self, target: Target, tier: str, label: str | None) -> _Unfit | None:
+    def _barred(self, target: Target, tier: str, label: str | None) -> Unfit | None:
         """What keeps a request from the whole of a tier."""
         facts = self._facts
         if not target.takes(tier):
-            return _Unfit("lacks_model", f"the alias names no model for tier {tier}", passes=False)
+            return Unfit("lacks_model", f"the alias names no model for tier {tier}", passes=False)
         if not facts.nodes(tier):
-            return _Unfit("not_configured", f"tier {tier} is not configured", passes=False)
+            return Unfit("not_configured", f"tier {tier} is not configured", passes=False)
         if tier == "C" and not facts.c_has_key:
-            return _Unfit("no_key", "tier C has no key", passes=False)
+            return Unfit("no_key", "tier C has no key", passes=False)
         if tier == "C" and self._hints.external == "never":
-            return _Unfit("external_never", "the request must not leave the house", passes=False)
+            return Unfit("external_never", "the request must not leave the house", passes=False)
         if (switch := self._closed(tier, label)) is not None:
-            return _Unfit("switch_closed", f"the switch {switch} is closed (stopped)", switch=switch)
+            return stopped_by(switch)
         if tier in facts.over_budget:
-            return _Unfit("over_budget", f"today's budget leaves nothing for tier {tier}")
+            return Unfit("over_budget", f"today's budget leaves nothing for tier {tier}")
         return None
 
-    def _node_unfit(self, node: Node, tier: str, label: str | None) -> _Unfit | None:
+    def _node_unfit(self, node: Node, tier: str, label: str | None) -> Unfit | None:
         facts = self._facts
         if (lack := self._question.lacks.get(node.id)) is not None:
-            return _Unfit(lack.code, lack.message, passes=False, error=lack)
+            return Unfit(lack.code, lack.message, passes=False, error=lack)
         if facts.closed and tier == "B":
             switch = first_closed(covering("B", label, node.id, node.labels), facts.closed)
             if switch is not None:
-                return _Unfit("switch_closed", f"the switch {switch} is closed (stopped)", switch=switch)
+                return stopped_by(switch)
         if node.state not in AVAILABLE:
             reason = "breaker_open" if node.state is NodeState.TRIPPED else str(node.state)
-            return _Unfit(reason, f"{node.id}: {node.reason or 'not up yet'}")
+            return Unfit(reason, f"{node.id}: {node.reason or 'not up yet'}")
         return None
 
-    def _nothing_left(self, target: Target, tier: str) -> LumbreError:
+    def _nothing_left(self, target: Target) -> LumbreError:
         """The error for a request that nobody can take."""
-        unfits = [unfit for _, unfit in self._unfit]
-        first = unfits[0]
         if target.bound == "B" and not self._facts.b and not self._facts.a_does_strict_json:
-            return _strict_json_needs_b()
-        lack = next((unfit.error for unfit in unfits if unfit.error is not None), None)
-        if lack is not None and not any(unfit.passes for unfit in unfits):
-            return lack
-        told = "; ".join(f"{each}: {unfit.text}" for each, unfit in self._unfit)
-        if first.switch is not None:
-            message = f"nobody can take the request ({told})"
-            return SwitchClosed(message, switch=first.switch, retry_after_s=RETRY_SWITCH_S)
-        if any(unfit.reason == "over_budget" for unfit in unfits):
-            message = f"nobody can take the request within today's budget ({told}); see [flow] daily_budget_usd"
-            return CapacityError(message, status=429, code="over_budget", retry_after_s=RETRY_BUDGET_S)
-        if tier == "A" and len(unfits) == 1:
-            return CapacityError(f"no upstream of tier A is up ({first.text})", retry_after_s=RETRY_DOWN_S)
-        return CapacityError(f"no tier can take the request ({told})", retry_after_s=RETRY_DOWN_S)
+            return strict_json_needs_b()
+        return nothing_left(self._unfit)
 
     def _note(self, step: int, tier: str | None, verdict: Verdict, reason: str, text: str) -> None:
         self._steps.append(Step(step, tier, verdict, reason, text))
@@ -384,6 +346,7 @@ class _Making:
             self._question.strict_json or self._hints.affinity == "B",
             bound,
             refusal,
+            tuple(self._looked),
         )
 
 
@@ -391,9 +354,5 @@ def _name(tier: str, label: str | None) -> str:
     return f"tier {tier}" if label is None else f"tier {tier}, label {label}"
 
 
-def _strict_json_needs_b() -> CapacityError:
-    return CapacityError(
-        "strict JSON needs tier B, and none is configured. Two ways out: a node under [[tier_b.nodes]], or "
-        "[tier_a] strict_json = true if tier A's model is up to it",
-        code="strict_json_needs_b",
-    )
+def _told(step: Step) -> str:
+    return f"{step.step} {step.tier or '-'} {step.verdict}: {step.reason if step.verdict == 'refuse' else step.text}"

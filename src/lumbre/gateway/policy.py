@@ -68,7 +68,8 @@ def chosen(name: object, lasting: object, now: datetime) -> Policy:
         CallerError: 400 that names the field.
     """
     if name not in POLICIES:
-        message = f"policy: {_told(name)} is none of {', '.join(POLICIES)}"
+        said = "nothing is said; it is one" if name is None else f"{_told(name)} is none"
+        message = f"policy: {said} of {', '.join(POLICIES)}"
         raise CallerError(message, param="policy", code="unknown_policy", valid=POLICIES)
     policy = name
     if lasting is None:
@@ -98,4 +99,4 @@ def duration(said: object) -> timedelta:
 
 
 def _told(value: object) -> str:
-    return quoted(value) if isinstance(value, str) else type(value).__name__
+    return quoted(value) if isinstance(value, str) else f"a value of the type {type(value).__name__}"

@@ -6,9 +6,9 @@ its own keeps them: they are hidden too, as literals, so every placeholder on th
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from lumbre.gateway.sensitive import LITERAL, Finder
+from lumbre.gateway.sensitive import LITERAL, Finder, Found
 
 __all__ = ["Finder", "Redaction", "Restoring"]
 
@@ -36,17 +36,15 @@ class Redaction:
 
     def hide(self, text: str) -> str:
         """Put placeholders where something is found, and where a value stands that was hidden before."""
-        found = self._finder.find(text)
-        for each in found:
-            self._remember(text[each.start : each.end], each.kind)
-        if not self._placeholders:
-            return text
-        pieces: list[str] = []
-        at = 0
-        for each in found:
-            pieces += (self._known_words_hidden(text[at : each.start]), self._placeholders[text[each.start : each.end]])
-            at = each.end
-        return "".join((*pieces, self._known_words_hidden(text[at:])))
+        return self.hide_all((text,))[0]
+
+    def hide_all(self, texts: Sequence[str]) -> list[str]:
+        """The same for texts that leave together: what is found in one is hidden in those before it too."""
+        found = [self._finder.find(text) for text in texts]
+        for text, places in zip(texts, found, strict=True):
+            for each in places:
+                self._remember(text[each.start : each.end], each.kind)
+        return [self._hidden(text, places) for text, places in zip(texts, found, strict=True)]
 
     def restore(self, text: str) -> str:
         """Put the values back. A placeholder that was never given out stays as it is."""
@@ -75,6 +73,16 @@ class Redaction:
             placeholder = f"<{kind.upper()}_{count}>"
             self._placeholders[value] = placeholder
             self._values[placeholder] = value
+
+    def _hidden(self, text: str, found: Sequence[Found]) -> str:
+        if not self._placeholders:
+            return text
+        pieces: list[str] = []
+        at = 0
+        for each in found:
+            pieces += (self._known_words_hidden(text[at : each.start]), self._placeholders[text[each.start : each.end]])
+            at = each.end
+        return "".join((*pieces, self._known_words_hidden(text[at:])))
 
     def _known_words_hidden(self, text: str) -> str:
         return _WORD.sub(lambda match: self._placeholders.get(match[0], match[0]), text)

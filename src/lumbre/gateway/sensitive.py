@@ -96,23 +96,36 @@ def _search(matcher: re.Pattern[str]) -> _Search:
 # No scripts that are written without spaces: the words before an address would be taken for a part of it.
 _LETTER = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u052f\u1e00-\u1fff"
 _LOCAL = rf"{_LETTER}0-9._%+'-"
+_DOMAIN = rf"(?:[{_LETTER}0-9-]{{1,63}}+\.){{1,12}}(?:xn--[a-zA-Z0-9-]{{2,59}}|[{_LETTER}]{{2,63}})"
 _EMAIL = re.compile(
     rf"(?<![{_LOCAL}])['.%+-]*+(?P<hidden>[{_LOCAL}]++@"
-    rf"(?![0-9]x\.(?:png|jpe?g|gif|webp|svg)\b)"  # logo@2x.png is a file
-    rf"(?:[{_LETTER}0-9-]{{1,63}}+\.){{1,12}}(?:xn--[a-zA-Z0-9-]{{2,59}}|[{_LETTER}]{{2,63}}))"
+    rf"(?![0-9]x\.(?:png|jpe?g|gif|webp|svg)\b){_DOMAIN})"  # logo@2x.png is a file
 )
+_EMAIL_IN_URL = re.compile(rf"(?<![{_LETTER}0-9._+'-])[{_LETTER}0-9._+'-]++%40{_DOMAIN}")
 
 _PHONE = re.compile(
-    r"(?<![0-9A-Za-z_+.-])(?:"
+    r"(?<![0-9A-Za-z_+])(?<![0-9]\.)(?<![0-9A-Za-z]-)(?:"  # no part of a number, a version or a UUID
     r"\+[1-9](?:[ .\-/()]{0,2}[0-9]){6,14}"
     r"|00[1-9](?:[ .\-/()]{0,2}[0-9]){7,13}"
-    r"|(?:1[ .-])?(?:\([2-9][0-9]{2}\) ?|[2-9][0-9]{2}[ .-])[2-9][0-9]{2}[ .-][0-9]{4}"  # as in North America
-    r"|[67][0-9]{8}|[6-9][0-9]{2}(?:[ -][0-9]{3}){2}|[6-9][0-9]{2}(?:[ -][0-9]{2}){3}"  # as in Spain
+    # As in North America. Three numbers with spaces between them may be just that.
+    r"|(?:1[ .-]?)?\([2-9][0-9]{2}\)[ .-]?[0-9]{3}[ .-][0-9]{4}"
+    r"|(?:1[ .-])?[2-9][0-9]{2}(?:[.-][0-9]{3}[.-]|[ .-][2-9][0-9]{2}[ .-])[0-9]{4}"
+    # As in Spain. 91.123.45.67 is left, since it is an address of a computer as well.
+    r"|(?:[6-9][0-9]{8}|[6-9][0-9]{2}(?:(?:[ .-][0-9]{3}){2}|(?:[ .-][0-9]{2}){3}))(?!\.[0-9])"
+    r"|[89][0-9][ -][0-9]{3}[ -]?[0-9]{2}[ -]?[0-9]{2}"
     # As in most of Europe, after a 0: nine digits at least, and one kind of mark, which no date and time has.
     r"|(?=0[1-9][0-9]{0,3}(?P<mark>[ ./-]))(?=(?:(?P=mark)?[0-9]){9,11}+(?![0-9]))"
     r"0[1-9][0-9]{0,3}(?:(?P=mark)[0-9]{2,8}){1,4}"
     r")(?![0-9A-WYZa-wyz_])"  # an x begins an extension
 )
+
+
+def _emails(text: str) -> Iterator[tuple[int, int]]:
+    for match in _EMAIL.finditer(text):
+        yield match.span("hidden")
+    for match in _EMAIL_IN_URL.finditer(text):
+        yield match.span()
+
 
 _DIGIT_GROUPS = re.compile(r"(?<![0-9A-Za-z_])[0-9]{4,19}+(?![0-9A-Za-z_])(?:[ -][0-9]{3,19}+(?![0-9A-Za-z_]))*+")
 _DIGITS = re.compile(r"[0-9]+")
@@ -224,7 +237,7 @@ def _keys(text: str) -> Iterator[tuple[int, int]]:
 
 
 _SEARCHES: Mapping[str, _Search] = {
-    "email": _search(_EMAIL),
+    "email": _emails,
     "phone": _search(_PHONE),
     "card": _cards,
     "iban": _ibans,

@@ -111,7 +111,7 @@ def _of_table(asked: Asked, hints: Hints, facts: Facts) -> Target:
     only_c = all(tier == "C" for tier in asked.by_tier)
     wanted = target.tier or hints.affinity or ("C" if only_c else None)
     if wanted is not None and wanted not in asked.by_tier:
-        raise _not_found(f"{asked.told} names no model for tier {wanted}", facts.askable)
+        raise _not_found(f"{asked.told} names no model for tier {wanted}", facts)
     if target.tier is None and only_c:
         target = Target("C", None, "explicit_model", f"{asked.told} is tier C's alone")
     model = asked.by_tier.get("A", "auto")
@@ -152,13 +152,15 @@ def _check_designated(question: Question, target: Target, facts: Facts) -> None:
         raise CallerError(message, status=403, code="tier_c_not_designated")
 
 
-def unknown_model(model: str, models: tuple[str, ...]) -> CallerError:
+def unknown_model(model: str, facts: Facts) -> CallerError:
     """The 404 for a model that nobody serves, with the names that can be asked for."""
-    return _not_found(f"no model {quoted(model)} here", models)
+    return _not_found(f"no model {quoted(model)} here", facts)
 
 
-def _not_found(what: str, models: tuple[str, ...]) -> CallerError:
-    valid = ("auto", "tier-a", *models)
+def _not_found(what: str, facts: Facts) -> CallerError:
+    c_is_open = any(model in facts.askable for node in facts.c for model in node.models)
+    there = {None: True, "A": True, "B": bool(facts.b), "C": c_is_open}
+    valid = (*(word for word, (tier, _) in MODEL_TIERS.items() if there[tier]), *facts.askable)
     message = f"{what}; there are: {', '.join(valid)}. [models.alias] can give other names to them"
     return CallerError(message, status=404, code="model_not_found", param="model", valid=valid)
 
@@ -168,9 +170,9 @@ def _unknown(model: str, asked: Asked, facts: Facts) -> LumbreError:
         message = f"no upstream that is up serves {quoted(model)}, and not all are up yet"
         return CapacityError(message, retry_after_s=5)
     if asked.alias is None:
-        return unknown_model(model, facts.askable)
+        return unknown_model(model, facts)
     who = "tier A does not serve" if asked.by_tier else "nobody here serves"
-    return _not_found(f"{asked.told} stands for {quoted(model)}, which {who}", facts.askable)
+    return _not_found(f"{asked.told} stands for {quoted(model)}, which {who}", facts)
 
 
 def _disagree(message: str) -> CallerError:

@@ -67,11 +67,11 @@ async def _refusal(lane: Lane, call: Call, model: str | None, need: Need, count:
         refuse_unsupported(call.body, lane.traits.refusals.get(call.asked, ()), lane.traits.name)
     except CallerError as error:
         return error
-    if lane.api == "anthropic" and own_words(call, lane) is None and (refused := cannot(call.body)) is not None:
-        return refused
     capability = lane.capability(model)
     if (refusal := lack(need, capability, lane.id)) is not None:
         return refusal
+    if lane.api == "anthropic" and own_words(call, lane) is None and (refused := cannot(call.body)) is not None:
+        return refused
     if not may_exceed(need, capability):
         return None
     counted = await count(lane, _with_one_prompt(call.body, need.longest))

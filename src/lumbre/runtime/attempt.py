@@ -2,15 +2,19 @@
 mean for the node. Driver; `gateway.moving_on` says what a failure means.
 """
 
+import asyncio
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from urllib.parse import urlsplit
+
+import orjson
 
 from lumbre.backends.exchange import Opening
 from lumbre.backends.upstream import Outbound
-from lumbre.core.errors import CapacityError, ConnectExpired, LumbreError, NoConnection, UpstreamCut
+from lumbre.core.errors import CapacityError, ConnectExpired, DeadlineError, LumbreError, NoConnection, UpstreamCut
 from lumbre.gateway.capability import need_of
 from lumbre.gateway.deadlines import Deadlines
 from lumbre.gateway.decision import Attempt
@@ -28,20 +32,18 @@ from lumbre.runtime.plan import Plan, Planner
 from lumbre.runtime.purse import Hold
 from lumbre.runtime.records import NOTHING, Record
 from lumbre.runtime.relay_embeddings import relay_embeddings
-from lumbre.runtime.relay_json import relay_folded, relay_json
+from lumbre.runtime.relay_json import EngineFailed, relay_folded, relay_json
 from lumbre.runtime.relay_stream import relay_stream
-from lumbre.runtime.speech import Speech, speech
+from lumbre.runtime.speech import Speech, longest_answer, speech
 from lumbre.runtime.tier import Permit, Tier
-from lumbre.wire.anthropic.from_chat import USUAL_MAX_TOKENS
+from lumbre.runtime.token_count import IMAGE_TOKENS, images_in
 from lumbre.wire.openai.embeddings import batches
 from lumbre.wire.openai.story import Usage
 
 _UNCANCELLABLE_BYTES = 512
 """Of text in one call for embeddings to an engine that works on after its caller has gone."""
 
-_BYTES_A_TOKEN = 2
-"""Fewer than any text has: what is set aside for a prompt is more than it costs."""
-
+_BROKE = "it failed in the middle of its answer"
 _FREE = Usage(0, 0, estimated=False)
 
 
@@ -118,43 +120,49 @@ class Attempts:
             if plan.began_at is None:
                 plan.began_at = now
             record.attempts += 1
-            record.usage, record.outcome = NOTHING, ""
+            record.usage, record.outcome, record.answered = NOTHING, "", False
             run = Run(plan, attempt, record.attempts, now)
             try:
                 await self._carry(run, permit, client, record)
             except BaseException as error:
                 self._failed(run, tier, lane, record, error)
                 raise
-            failed = "it failed in the middle of its answer" if record.outcome == "engine_failed" else None
-            tier.saw(lane, call.decision, failed=failed)
+            tier.saw(lane, call.decision, failed=_BROKE if record.outcome == "engine_failed" else None)
             self._settle(run, lane, record, record.outcome or "ok", record.usage, status=record.status)
 
     async def _carry(self, run: Run, permit: Permit, client: Client, record: Record) -> None:
         call, lane = run.plan.call, permit.lane
-        outside = run.attempt.tier == "C"
-        redaction = Redaction(self._finder) if outside and self._finder is not None else None
-        said = speech(call, lane, run.attempt.model, redaction)
-        if outside:
-            self._cross(run, permit, said, redaction)
-        elif run.attempt.tier == "B":
-            run.hold = self._house.purse.for_time(lane.id)
-        await self._relay(self._passage(run, client, record, lane, said), permit, call, said)
+        body: bytes | None = None
+        if lane.outside:
+            redaction = None if self._finder is None else Redaction(self._finder)
+            # To hide and to hash what is large takes seconds, in which others go on.
+            put = partial(_put_outside, call, lane, run.attempt.model, redaction)
+            letter = await asyncio.to_thread(put) if call.is_large else put()
+            self._cross(run, permit, letter, redaction)
+            said, body = letter.said, letter.body
+        else:
+            said = speech(call, lane, run.attempt.model)
+            if run.attempt.tier == "B":
+                run.hold = self._house.purse.for_time(lane.id)
+        tier = self._house.tier(run.attempt.tier)
+        works = partial(tier.saw, lane, call.decision, failed=None)
+        await self._relay(self._passage(run, client, record, lane, said, works), permit, call, said, body)
 
-    def _cross(self, run: Run, permit: Permit, said: Speech, redaction: Redaction | None) -> None:
+    def _cross(self, run: Run, permit: Permit, letter: "_Letter", redaction: Redaction | None) -> None:
         """Set money aside for a request that leaves the house, and write down that it does.
 
         Raises:
             CapacityError: the money is not there, or it cannot be written down.
+            SwitchClosed: it may not leave any more.
         """
         permit.check()
-        call, body = run.plan.call, said.encoded()
-        run.hold = self._house.purse.for_tokens(
-            f"{call.decision}/{run.number}", *_most_tokens(call, len(body), run.plan.answers)
-        )
+        call = run.plan.call
+        key = f"{call.decision}/{run.number}"
+        run.hold = self._house.purse.for_tokens(key, letter.most_tokens, longest_answer(call, permit.lane))
         parcel = entries.Parcel(
             urlsplit(permit.address.base_url).netloc.rpartition("@")[2],
-            len(body),
-            hashlib.sha256(body).hexdigest(),
+            len(letter.body),
+            letter.sha256,
             len(call.body.get("messages") or ()) or 1,
             {} if redaction is None else redaction.counts,
             run.hold.reserved,
@@ -172,22 +180,31 @@ class Attempts:
     def _failed(self, run: Run, tier: Tier, lane: Lane, record: Record, error: BaseException) -> None:
         """Tell everybody concerned of a failure; whoever went away says nothing about the node."""
         if not isinstance(error, LumbreError):
-            self._settle(run, lane, record, "client_gone", record.usage)
+            gone = isinstance(error, asyncio.CancelledError)
+            outcome = (str(error.args[0]) if error.args else "client_gone") if gone else "internal"
+            self._settle(run, lane, record, outcome, record.usage)
             return
         verdict = judge(error)
         if verdict.counts:
-            tier.saw(lane, run.plan.call.decision, failed=error.message)
+            tier.saw(lane, run.plan.call.decision, failed=_why(error))
+        elif isinstance(error, UpstreamRefusal):
+            tier.breakers.doubt(lane)
         if verdict.rest_s:
             tier.breakers.rest(lane, verdict.rest_s)
         if isinstance(error, NoConnection | ConnectExpired | UpstreamCut):
             tier.suspect(lane)
-        # Nothing is charged for what never came to be answered. A reply that was cut may be, whatever it says.
-        unsent = isinstance(error, NoConnection | ConnectExpired | UpstreamRefusal | CapacityError)
-        refused = unsent or error.status < 500
+        if isinstance(error, CapacityError):
+            # Nothing was sent: no money, or a switch was closed meanwhile. That is no attempt on the node.
+            record.attempts -= 1
+            if run.hold is not None:
+                run.hold.settle(_FREE)
+            return
         # What an upstream calls its own refusal is its own text.
         own = isinstance(error, UpstreamRefusal) or record.outcome == "upstream_refused"
+        # Nothing is charged for what never came to be answered. An answer that was cut may be, whatever it said.
+        answered = record.answered and (record.spoken or not isinstance(error, EngineFailed))
         outcome = "upstream_refused" if own else error.code
-        self._settle(run, lane, record, outcome, _FREE if refused else record.usage, status=_status_of(error))
+        self._settle(run, lane, record, outcome, record.usage if answered else _FREE, status=_status_of(error))
 
     def _settle(
         self, run: Run, lane: Lane, record: Record, outcome: str, usage: Usage, status: int | None = None
@@ -201,26 +218,29 @@ class Attempts:
         tried = entries.Tried(run.number, outcome, status, round(self._clock() - run.began_at, 6), cost)
         self._ledger.add(entries.attempt(run.plan.call.decision, datetime.now(UTC), place, tried))
 
-    async def _relay(self, passage: Passage, permit: Permit, call: Call, said: Speech) -> None:
+    async def _relay(self, passage: Passage, permit: Permit, call: Call, said: Speech, body: bytes | None) -> None:
         traits = permit.lane.traits
         if call.asked == EMBEDDINGS:
             most_bytes = _UNCANCELLABLE_BYTES if traits.needs_stream else self._reply_limit_bytes
             parts = batches(said.body, most_bytes)
             await relay_embeddings(passage, said.body, parts, lambda part: self._post(permit, call, said.part(part)))
             return
-        opening = self._post(permit, call, said)
+        opening = self._post(permit, call, said, body)
         relay = relay_stream if call.stream else relay_folded if traits.needs_stream else relay_json
         try:
             await relay(passage, opening)
         finally:
             opening.close()
 
-    def _post(self, permit: Permit, call: Call, said: Speech) -> Opening:
+    def _post(self, permit: Permit, call: Call, said: Speech, body: bytes | None = None) -> Opening:
         reuse = permit.lane.traits.keeps_connections
         headers = call.headers if not permit.lane.outside else _outside_headers(call, permit.address.api)
-        return self._outbound.post(permit, said.endpoint, said.encoded(), headers, self._limits, reuse=reuse)
+        body = said.encoded() if body is None else body
+        return self._outbound.post(permit, said.endpoint, body, headers, self._limits, reuse=reuse)
 
-    def _passage(self, run: Run, client: Client, record: Record, lane: Lane, said: Speech) -> Passage:
+    def _passage(
+        self, run: Run, client: Client, record: Record, lane: Lane, said: Speech, works: Callable[[], None]
+    ) -> Passage:
         plan, call = run.plan, run.plan.call
         return Passage(
             client=client,
@@ -242,6 +262,7 @@ class Attempts:
             began_at=run.began_at if plan.began_at is None else plan.began_at,
             reading=said.reading,
             own_usage=said.adds_usage,
+            works=works,
         )
 
 
@@ -261,13 +282,39 @@ def _outside_headers(call: Call, api: str) -> dict[str, str]:
     return {name: call.headers[name] for name in wanted if name in call.headers}
 
 
-def _most_tokens(call: Call, size_bytes: int, answers: int) -> tuple[int, int]:
-    """How many tokens of prompt and answer a request may cost at most, about."""
-    limit = call.body.get("max_completion_tokens") or call.body.get("max_tokens")
-    longest = limit if isinstance(limit, int) and limit > 0 else USUAL_MAX_TOKENS
-    need = need_of(call.body, call.asked)
-    prompt = need.prompt_tokens or max(need.prompt_bytes, min(size_bytes, need.prompt_bytes * 2)) // _BYTES_A_TOKEN
-    return prompt, longest * answers
+@dataclass(slots=True)
+class _Letter:
+    """A call as it leaves the house.
+
+    Attributes:
+        body: the bytes that leave; `sha256` is theirs.
+        most_tokens: that its prompt can have.
+    """
+
+    said: Speech
+    body: bytes
+    sha256: str
+    most_tokens: int
+
+
+def _put_outside(call: Call, lane: Lane, model: str | None, redaction: Redaction | None) -> _Letter:
+    """Put a call into the outside's words."""
+    said = speech(call, lane, model, redaction)
+    body = said.encoded()
+    # A token is at least a byte. An image is worth its size on a screen, and not that of its file.
+    schema = orjson.dumps(call.body.get("response_format"))
+    text = min(len(body), need_of(call.body, call.asked).prompt_bytes + len(schema))
+    most_tokens = text + images_in(call.body) * IMAGE_TOKENS
+    return _Letter(said, body, hashlib.sha256(body).hexdigest(), most_tokens)
+
+
+def _why(error: LumbreError) -> str:
+    """A failure as its node's breaker tells it, to everybody: in our words, never in the upstream's."""
+    if isinstance(error, UpstreamRefusal):
+        return f"it answered {error.status}"
+    if isinstance(error, NoConnection | UpstreamCut | DeadlineError):
+        return error.message
+    return error.code
 
 
 def _status_of(error: LumbreError) -> int | None:

@@ -15,18 +15,20 @@ from typing import Any, TypeVar, cast
 
 import orjson
 
-from lumbre.core.errors import CallerError, OperatorError, SwitchClosed
+from lumbre.core.errors import CallerError, OperatorError
 from lumbre.core.quoting import quoted
 from lumbre.gateway.policy import POLICIES, Policy, PolicyName
 from lumbre.gateway.switches import GLOBAL, LABEL_SWITCHES, PAID, TIER_SWITCHES, Switch, first_closed
+from lumbre.gateway.unfit import switch_refusal
 from lumbre.runtime.state_dir import write_whole
 
 Moved = Callable[[], None]
 
 T = TypeVar("T")
 
-_RETRY_S = 30
+_WITH_IT = ", and with it which switches were closed, and the policy"
 _REASON_CHARS = 200
+_ITSELF = "lumbre"
 _LOST = "its last state could not be read, so nothing is spent until you open it"
 
 
@@ -42,8 +44,8 @@ class Board:
 
     Attributes:
         closed: the names of the closed switches.
-        drained: called with the policy that holds again when the time of a drain is over.
-        problem: why the state of before could not be read; None if it could.
+        on_switch: called with a switch that has been moved.
+        on_policy: called with the policy that holds from now on, who chose it and why.
     """
 
     def __init__(
@@ -59,7 +61,8 @@ class Board:
         self._default = default
         self._moved = moved
         self._now = now
-        self.drained: Callable[[Policy], None] = lambda _policy: None
+        self.on_switch: Callable[[Switch], None] = lambda _switch: None
+        self.on_policy: Callable[[Policy, str, str | None], None] = lambda _policy, _by, _reason: None
         self._writing = asyncio.Lock()
         self._timer: asyncio.TimerHandle | None = None
         self._acts: set[asyncio.Task[Any]] = set()
@@ -69,7 +72,7 @@ class Board:
         """Switches of nodes that the settings do not name now; they may come back."""
         self._policy: Policy | None = None
         """What somebody chose; None: nobody has, and the settings' policy holds."""
-        self.problem: str | None = None
+        self._lost: str | None = None
         self._read()
         self.closed = self._closed()
         self._wait_for_the_end()
@@ -78,6 +81,12 @@ class Board:
     def switches(self) -> list[Switch]:
         """All of them: tiers, labels, `global`, nodes."""
         return list(self._switches.values())
+
+    @property
+    def problem(self) -> str | None:
+        """Why the state of before could not be read, until the operator has moved what was closed for it."""
+        is_kept = any(switch.by == _ITSELF for switch in self._switches.values())
+        return self._lost if is_kept else None
 
     @property
     def policy(self) -> Policy:
@@ -109,8 +118,7 @@ class Board:
         """
         closed = self.closed
         if closed and (name := first_closed(names, closed)) is not None:
-            message = f"the switch {name} is closed (stopped); `lumbre switch open {name}` opens it"
-            raise SwitchClosed(message, switch=name, retry_after_s=_RETRY_S)
+            raise switch_refusal(name)
 
     async def close(self, name: str, reason: str | None, by: str) -> Switch:
         """Close a switch. From this call on nothing new is sent to what it covers.
@@ -138,13 +146,13 @@ class Board:
         before = self.switch(name)
         return await self._finish(self._opened(before, Switch(name, False, _cut(reason), by, self._now())))
 
-    async def choose(self, policy: Policy) -> Policy:
+    async def choose(self, policy: Policy, by: str = "operator", reason: str | None = None) -> Policy:
         """Take another policy, once it is written down; the next request goes by it.
 
         Raises:
             OperatorError: the policy of before holds, for the new one could not be written down.
         """
-        await self._finish(self._chosen(policy))
+        await self._finish(self._chosen(policy, by, reason))
         return self.policy
 
     def close_timers(self) -> None:
@@ -156,6 +164,7 @@ class Board:
         self._switches[switch.name] = switch
         self.closed = self._closed()
         self._moved()
+        self.on_switch(switch)
         return switch
 
     def _closed(self) -> frozenset[str]:
@@ -176,7 +185,7 @@ class Board:
             self._wait_for_the_end()
         else:
             self._moved()
-            self.drained(self.policy)
+            self.on_policy(self.policy, "lumbre", "the time of the drain is over")
 
     async def _finish(self, act: Coroutine[Any, Any, T]) -> T:
         """See something through, though whoever asked for it may go away: half of it would be neither."""
@@ -209,7 +218,7 @@ class Board:
                 return self._switches[name]
             return self._move(opened)
 
-    async def _chosen(self, policy: Policy) -> None:
+    async def _chosen(self, policy: Policy, by: str, reason: str | None) -> None:
         async with self._writing:
             try:
                 await self._write(policy=policy)
@@ -219,6 +228,7 @@ class Board:
             self._policy = policy
         self._wait_for_the_end()
         self._moved()
+        self.on_policy(policy, by, reason)
 
     async def _take_back(self) -> None:
         """What failed may have been half done: write once more what holds."""
@@ -247,14 +257,14 @@ class Board:
             self._take(document)
         except FileNotFoundError:
             if self._began.exists():
-                self._fail_closed(f"{self._path} is gone")
+                self._fail_closed(f"{self._path} is gone{_WITH_IT}")
                 return
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._keep(self._document({}, self._policy))
             self._began.touch(mode=0o600)
             _sync_folder(self._path.parent)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-            self._fail_closed(f"{self._path} cannot be read ({error})")
+            self._fail_closed(f"{self._path} cannot be read ({error}){_WITH_IT}")
         else:
             self._began.touch(mode=0o600)
 
@@ -275,9 +285,9 @@ class Board:
         return policy
 
     def _fail_closed(self, problem: str) -> None:
-        self.problem = problem
+        self._lost = problem
         for name in PAID:
-            self._switches[name] = Switch(name, True, _LOST, "lumbre", self._now())
+            self._switches[name] = Switch(name, True, _LOST, _ITSELF, self._now())
         with contextlib.suppress(OSError, OperatorError):  # what is not written now is unreadable the next time too
             self._began.touch(mode=0o600)
             if self._path.exists():

@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable
 
-from lumbre.gateway.breaker import BreakerLimits, Seen, step
+from lumbre.gateway.breaker import BreakerLimits, BreakerState, Seen, step
 from lumbre.runtime.lanes import Lane
 
 
@@ -36,10 +36,12 @@ class Breakers:
             return
         lane.breaker = after
         self._set_timer(loop, lane)
-        if seen is Seen.FAILED:
+        if seen is Seen.RESTARTED:
+            self.wake(lane)
+        if seen is Seen.FAILED and after.state is BreakerState.CLOSED:
             self._doubt(loop, lane)
-        elif not after.failures:
-            lane.is_doubted = False
+        elif after.state is not BreakerState.CLOSED or not after.failures:
+            self._trust(lane)
         self._changed(lane)
 
     def rest(self, lane: Lane, seconds: float) -> None:
@@ -54,6 +56,17 @@ class Breakers:
         self._rests[lane.id] = loop.call_at(until, self._rested, lane)
         self._changed(lane)
 
+    def wake(self, lane: Lane) -> None:
+        """A lane's upstream need not be left alone any longer."""
+        if (timer := self._rests.pop(lane.id, None)) is not None:
+            timer.cancel()
+            self._rested(lane)
+
+    def doubt(self, lane: Lane) -> None:
+        """A lane's upstream has just refused work, through no fault that counts: others come before it for a while."""
+        self._doubt(asyncio.get_running_loop(), lane)
+        self._changed(lane)
+
     def close(self) -> None:
         """Forget the timers."""
         for timer in (*self._timers.values(), *self._rests.values(), *self._doubts.values()):
@@ -66,8 +79,13 @@ class Breakers:
             timer.cancel()
         self._doubts[lane.id] = loop.call_later(self._limits.open_s, self._trusted, lane)
 
-    def _trusted(self, lane: Lane) -> None:
+    def _trust(self, lane: Lane) -> None:
         lane.is_doubted = False
+        if (timer := self._doubts.pop(lane.id, None)) is not None:
+            timer.cancel()
+
+    def _trusted(self, lane: Lane) -> None:
+        self._trust(lane)
         self._changed(lane)
 
     def _rested(self, lane: Lane) -> None:

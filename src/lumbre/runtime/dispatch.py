@@ -181,7 +181,7 @@ class Dispatcher:
         plan = await desk.planner.plan(call)
         record.named, record.reasons = plan.named, plan.decision.reasons
         if plan.decision.refusal is not None:
-            raise refusal_of(plan.decision, desk.house.soonest_s(self._clock()))
+            raise refusal_of(plan.decision, desk.house.soonest_s(plan.decision.looked, self._clock()))
         attempt = plan.decision.attempts[0]
         tier = desk.house.tier(attempt.tier)
         lanes = [lane for lane in tier.lanes_for(attempt.model) if lane.id in attempt.nodes]
@@ -257,15 +257,19 @@ class Dispatcher:
         if isinstance(error, CapacityError):
             # Nobody was asked: it is full, or down, or there is no money for it.
             plan.tried.update(attempt.nodes)
-            if error.code == "saturated":
-                plan.full = plan.full or attempt.tier
-        elif not _comes_back(desk.house.tier(attempt.tier).lanes[record.node], error):
-            plan.tried.add(record.node)
+            if error.code == "saturated" and plan.full is None:
+                plan.full, plan.saturation = attempt.tier, error
+            return True
+        lane = desk.house.tier(attempt.tier).lanes.get(record.node)
+        if lane is not None and not _comes_back(lane, error):
+            plan.tried.add(lane.id)
         return True
 
     def _give_up(self, plan: Plan, desk: _Desk, client: Client, record: Record, last: LumbreError | None) -> None:
         """Tell the client what the last one said, or why nobody was asked."""
-        soonest_s = desk.house.soonest_s(self._clock())
+        soonest_s = desk.house.soonest_s(plan.tried.union(plan.decision.looked), self._clock())
+        if plan.full is not None and plan.saturation is not None and not record.spoken:
+            raise plan.saturation  # a tier that is full sends nobody further, whatever became of the one that runs
         if plan.decision.refusal is not None and not record.spoken:
             raise refusal_of(plan.decision, soonest_s)
         if last is None:

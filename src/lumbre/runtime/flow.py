@@ -22,7 +22,8 @@ class Flow:
     def __init__(self, house: House, ledger: Ledger) -> None:
         self._house = house
         self._ledger = ledger
-        house.board.drained = self._drained
+        house.board.on_switch = self._moved
+        house.board.on_policy = self._chosen
 
     @property
     def problems(self) -> list[str]:
@@ -48,12 +49,7 @@ class Flow:
             OperatorError: see `Board.close` and `Board.open`.
         """
         board = self._house.board
-        before = board.switch(name)
-        try:
-            return await (board.close if closed else board.open)(name, reason, by)
-        finally:
-            if (after := board.switch(name)) is not before:
-                self._write_down(entries.switch(after, utc_now()))
+        return await (board.close if closed else board.open)(name, reason, by)
 
     async def choose_policy(self, policy: Policy, *, by: str, reason: str | None) -> None:
         """Take another policy.
@@ -61,11 +57,13 @@ class Flow:
         Raises:
             OperatorError: it could not be written down, and the one of before holds.
         """
-        await self._house.board.choose(policy)
-        self._write_down(entries.policy(policy, utc_now(), by=by, reason=reason))
+        await self._house.board.choose(policy, by, reason)
 
-    def _drained(self, policy: Policy) -> None:
-        self._write_down(entries.policy(policy, utc_now(), by="lumbre", reason="the time of the drain is over"))
+    def _moved(self, switch: Switch) -> None:
+        self._write_down(entries.switch(switch, utc_now()))
+
+    def _chosen(self, policy: Policy, by: str, reason: str | None) -> None:
+        self._write_down(entries.policy(policy, utc_now(), by=by, reason=reason))
 
     def _write_down(self, entry: entries.Entry) -> None:
         try:

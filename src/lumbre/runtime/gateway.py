@@ -204,7 +204,7 @@ class Gateway:
         is_a = self.embeddings is self.tier
         model = (self.settings.embeddings.model or None) if is_a else None
         # Vectors of different models cannot be compared: nobody else makes them in its place.
-        rules = Rules(a_does_strict_json=False, on_closed="auto", c_direct=frozenset(), c_has_key=False)
+        rules = Rules(a_does_strict_json=False, on_closed="auto", c_direct=frozenset(), c_has_key=False, only_a=True)
         house = House(self.embeddings, None, None, board=self.board, purse=self.house.purse, rules=rules)
         self._embedding_house = house
         return Embeddings(house, model, self._embedding_sources.start)
@@ -302,6 +302,8 @@ class Gateway:
             return None
         if given.backend == "openai":
             lanes = [_upstream_lane(each, each.model or given.model, UNKNOWN) for each in given.upstreams]
+            for lane in lanes:
+                lane.check = check_of_a(self.board)
             tier = self._made_tier("A", lanes, sources)
             sources.probe(tier, given.upstreams)
             return tier
@@ -341,8 +343,7 @@ def _upstream_lane(upstream: UpstreamSection, model: str, tier_said: Capability)
 
 def _breaker(settings: Settings) -> BreakerLimits:
     given = settings.breaker
-    most_s = max(given.most_open_s, given.open_s)
-    return BreakerLimits(given.failures, given.open_s, most_s, jitter=_JITTER, calm_s=most_s)
+    return BreakerLimits(given.failures, given.open_s, given.most_open_s, jitter=_JITTER, calm_s=given.most_open_s)
 
 
 def _deadlines(settings: Settings) -> Deadlines:

@@ -2,7 +2,7 @@
 facts and hands out what is asked before every sending, and decides nothing.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,9 +11,9 @@ from lumbre.gateway.decision import Attempt
 from lumbre.gateway.facts import Facts, NodeState
 from lumbre.gateway.switches import GLOBAL, covering
 from lumbre.runtime.board import Board
-from lumbre.runtime.lanes import Lane
+from lumbre.runtime.lanes import Lane, state_of
 from lumbre.runtime.purse import Purse
-from lumbre.runtime.tier import Checks, Tier, state_of
+from lumbre.runtime.tier import Checks, Tier
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,14 @@ class Rules:
         on_closed: what a closed switch does to a request that does not say.
         c_direct: see `Facts`.
         c_has_key: a key for tier C is there.
+        only_a: no policy and no switch of another tier concerns this house.
     """
 
     a_does_strict_json: bool
     on_closed: str
     c_direct: frozenset[str]
     c_has_key: bool
+    only_a: bool = False
 
 
 class House:
@@ -49,12 +51,15 @@ class House:
         self._rules = rules
         self._facts: Facts | None = None
         self._checks: dict[tuple[str, str | None], _Checks] = {}
-        self._stopped: frozenset[str] = frozenset()
+        self._tiers = {tier.name: tier for tier in (a, b, c) if tier is not None}
+        if not rules.only_a:
+            a.is_alone = len(self._tiers) == 1
+        self._stopped = self._now_stopped()
 
     @property
     def tiers(self) -> Sequence[Tier]:
         """Those that there are."""
-        return [tier for tier in (self.a, self.b, self.c) if tier is not None]
+        return list(self._tiers.values())
 
     def tier(self, name: str) -> Tier:
         """One of them.
@@ -62,22 +67,22 @@ class House:
         Raises:
             KeyError: there is none of this name.
         """
-        return {tier.name: tier for tier in self.tiers}[name]
+        return self._tiers[name]
 
     def facts(self) -> Facts:
         """What the decision has to know; the same object for as long as nothing changes."""
         if self.purse.over:
             self.purse.look()  # a new day may have begun
         if self._facts is None:
-            rules = self._rules
+            rules, closed = self._rules, self.board.closed
             self._facts = Facts(
                 a=self.a.nodes(),
                 b=() if self.b is None else self.b.nodes(),
                 c=() if self.c is None else self.c.nodes(),
                 a_does_strict_json=rules.a_does_strict_json,
                 a_is_complete=all(tier.is_complete for tier in self.tiers),
-                policy=self.board.policy.name,
-                closed=self.board.closed,
+                policy="local-only" if rules.only_a else self.board.policy.name,
+                closed=closed & {"A"} if rules.only_a else closed,
                 on_closed=rules.on_closed,
                 c_has_key=rules.c_has_key,
                 c_direct=rules.c_direct,
@@ -113,12 +118,19 @@ class House:
         self.touch()
         for tier in self.tiers:
             tier.recheck()
-        stopped = frozenset(lane.id for tier in self.tiers for lane in tier.lanes.values() if _is_stopped(lane))
+        stopped = self._now_stopped()
         for tier in self.tiers:
             for lane in tier.lanes.values():
                 if lane.id in self._stopped - stopped:
-                    tier.suspect(lane)  # nobody has looked at it for a while
+                    _reopened(tier, lane)
         self._stopped = stopped
+
+    def is_stopped(self, lane: Lane) -> bool:
+        """Whether a switch stops everything to one upstream, its probes too."""
+        return lane.id in self._stopped
+
+    def _now_stopped(self) -> frozenset[str]:
+        return frozenset(lane.id for tier in self.tiers for lane in tier.lanes.values() if _is_stopped(lane))
 
     def checks(self, attempt: Attempt) -> Checks:
         """What is asked before anything of an attempt is sent to a lane."""
@@ -128,13 +140,13 @@ class House:
             checks = self._checks[key] = _Checks(self.board, *key)
         return checks
 
-    def soonest_s(self, now: float) -> int | None:
-        """Whole seconds until the first upstream that is left alone may be asked again; None: none is left alone.
+    def soonest_s(self, nodes: Collection[str], now: float) -> int | None:
+        """Whole seconds until the first of some upstreams may be asked again; None: none of them is left alone.
 
         Args:
             now: a moment on the loop's clock.
         """
-        lanes = [lane for tier in self.tiers for lane in tier.lanes.values()]
+        lanes = [lane for tier in self.tiers for lane in tier.lanes.values() if lane.id in nodes]
         rests = [lane.rests_until - now for lane in lanes if state_of(lane) is NodeState.COOLING]
         trips = [lane.breaker.until - now for lane in lanes if state_of(lane) is NodeState.TRIPPED]
         return max(1, -int(-min(rests + trips) // 1)) if rests + trips else None
@@ -179,3 +191,12 @@ def _is_stopped(lane: Lane) -> bool:
     except SwitchClosed:
         return True
     return False
+
+
+def _reopened(tier: Tier, lane: Lane) -> None:
+    """Nobody has looked at an upstream for a while, and whatever it asked for then is over."""
+    tier.breakers.wake(lane)
+    if lane.address is None:
+        lane.settled = False  # so that a request waits for its first word
+        tier.changed(lane)
+    tier.suspect(lane)

@@ -11,10 +11,11 @@ from lumbre.backends.permit import Address, Permit
 from lumbre.backends.traits import UNKNOWN, Traits, traits_of
 from lumbre.backends.upstream import Outbound
 from lumbre.core.errors import UpstreamError
-from lumbre.gateway.breaker import Breaker, Seen
+from lumbre.gateway.breaker import Breaker, BreakerState, Seen
 from lumbre.gateway.capability import UNKNOWN as UNKNOWN_CAPABILITY
 from lumbre.gateway.capability import Capability
-from lumbre.gateway.health import Health
+from lumbre.gateway.facts import NodeState
+from lumbre.gateway.health import Health, HealthState
 
 MODELS_TIMEOUT_S = 5.0
 
@@ -36,6 +37,8 @@ class Lane:
         labels: of a burst node.
         api: the only API that it speaks, where that is not OpenAI's.
         outside: it is not the organisation's own.
+        redacts: what is sent there has its secrets hidden.
+        max_tokens: what a request is sent with that sets no limit to its answer; 0: none.
         breaker: as the tier's breakers wrote it last.
         is_doubted: a request has just failed there.
         rests_until: when it may be asked again that asked to be left alone, on the loop's clock.
@@ -56,6 +59,8 @@ class Lane:
     labels: tuple[str, ...] = ()
     api: Literal["openai", "anthropic"] = "openai"
     outside: bool = False
+    redacts: bool = False
+    max_tokens: int = 0
     breaker: Breaker = field(default_factory=Breaker)
     is_doubted: bool = False
     rests_until: float = 0.0
@@ -84,9 +89,24 @@ class Lane:
         """The model's name as this upstream knows it."""
         return model or self.model or (self.models[0] if self.models else "default")
 
-    def permit(self, address: Address) -> Permit:
-        """Leave to ask the upstream about itself; a request of a client's needs a tier's permit."""
-        return Permit(address, self.check)
+    def permit(self, address: Address, check: Callable[[], None] | None = None) -> Permit:
+        """Leave to ask the upstream about itself; a request of a client's needs a tier's permit.
+
+        Args:
+            check: asked before it is sent; None: the lane's own.
+        """
+        return Permit(address, check or self.check)
+
+
+def state_of(lane: Lane) -> NodeState:
+    """Whether a lane takes work, by all that is known of it."""
+    if lane.health.state is HealthState.DOWN:
+        return NodeState.DOWN
+    if lane.breaker.state is BreakerState.OPEN:
+        return NodeState.TRIPPED
+    if lane.rests_until:
+        return NodeState.COOLING
+    return NodeState.STARTING if lane.health.state is HealthState.STARTING else NodeState.READY
 
 
 Changed = Callable[[Lane], None]

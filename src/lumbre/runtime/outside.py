@@ -42,6 +42,8 @@ def outside_of(given: TierCSection, secret: Callable[[str], str]) -> Lane | None
         said=own.over(known),
         api=given.api,
         outside=True,
+        redacts=given.redact,
+        max_tokens=given.max_tokens,
     )
     key = _key(given, secret)
     if key is not None:

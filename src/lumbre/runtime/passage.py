@@ -30,6 +30,8 @@ _EXCERPT_CHARS = 200
 _NAME_CHARS = 200
 BUSY = (408, 429)
 """Statuses below 500 that are no fault of the caller's."""
+OPERATORS = (401, 402, 407)
+"""Statuses below 500 that are the operator's: the gateway's key, its account, its proxy."""
 _CODES: Mapping[str, str] = {"exceed_context_size_error": "context_length_exceeded"}
 """llama.cpp's types of errors, which it gives no code, and the code that clients act on."""
 
@@ -52,6 +54,7 @@ class Passage:
         own_progress: the gateway itself asked for progress events, so they end here.
         sends_nulls: the engine's stream has events of the data `null`, which mean nothing.
         reading: makes a chat reply of what the engine says; None where it is one.
+        works: called with the first token of a stream: whatever comes after, the engine answers.
         own_usage: the gateway itself asked for the usage of a stream, so the chunk that has nothing else ends here.
     """
 
@@ -74,6 +77,7 @@ class Passage:
     began_at: float
     reading: Reading | None = None
     own_usage: bool = False
+    works: Callable[[], None] = lambda: None
 
     @property
     def message_id(self) -> str:
@@ -143,7 +147,7 @@ class Refused(UpstreamRefusal):
 
         Args:
             more: headers that every reply of the request carries.
-            retry_after_s: when somebody may be asked again; told where the upstream itself has not said.
+            retry_after_s: when somebody else may be asked again.
 
         Raises:
             UpstreamError: it cannot; the same in the gateway's own words.
@@ -152,8 +156,11 @@ class Refused(UpstreamRefusal):
         if self._told is None or client.started:
             raise self._said
         record.status, record.finished = self.status, True
-        own = [("retry-after", str(retry_after_s))] if retry_after_s and self.retry_after_s is None else []
-        client.whole(self.status, [*self._headers, *own, *more], self._told)
+        # Of all who were asked, the first who may be asked again counts.
+        known = [each for each in (retry_after_s, self.retry_after_s) if each is not None]
+        kept = [(name, value) for name, value in self._headers if name != "retry-after"] if known else self._headers
+        own = [("retry-after", str(min(known)))] if known else []
+        client.whole(self.status, [*kept, *own, *more], self._told)
 
 
 def _retry_after(headers: Headers) -> int | None:
@@ -177,8 +184,8 @@ async def relay_refusal(passage: Passage, exchange: Exchange, body: bytes | None
     status = exchange.status
     if not 400 <= status <= 599:
         raise UpstreamError(f"the upstream answers with status {status}, which is none; see its base_url")
-    if status in (401, 407):
-        raise UpstreamError(f"the upstream refuses the gateway's key ({status}); see its api_key_env")
+    if status in OPERATORS:
+        raise UpstreamError(f"the upstream refuses the gateway's key or account ({status}); see its api_key_env")
     body = await refusal(passage, exchange) if body is None else body
     document, error = _read(body, passage.reading, status)
     told = _relayed(passage, body, document, error)

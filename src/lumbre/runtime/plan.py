@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from lumbre.core.errors import CallerError, LumbreError
+from lumbre.core.errors import CallerError, CapacityError, LumbreError
 from lumbre.gateway.aliases import Aliases, Asked
 from lumbre.gateway.decision import Attempt, Decision, decide
 from lumbre.gateway.facts import Facts, Question
@@ -35,7 +35,7 @@ class Plan:
         began_at: when it was first dispatched; None before.
         lacks: see `Question`.
         tried: the nodes that have been asked.
-        full: the tier that was full.
+        full: the tier that was full; `saturation` is what it said.
     """
 
     call: Call
@@ -49,6 +49,7 @@ class Plan:
     lacks: dict[str, CallerError] = field(default_factory=dict)
     tried: set[str] = field(default_factory=set)
     full: str | None = None
+    saturation: CapacityError | None = None
 
 
 class Planner:
@@ -131,13 +132,13 @@ class Planner:
         # Whoever would be turned away all the same has no engine count for it.
         check = partial(tier.refuse_if_full, plan.answers, lanes)
         until = min(self._clock() + LONGEST_S, plan.wait_until)
-        able, lacks = await able_lanes(lanes, plan.call, attempt.model, self._count(plan, attempt.model, until, check))
+        able, lacks = await able_lanes(lanes, plan.call, attempt.model, self._count(plan, attempt, until, check))
         self._note(plan, lacks)
         return able
 
     async def lacks_now(self, plan: Plan, attempt: Attempt, lane: Lane) -> CallerError | None:
         """What a lane lacks that came up only now; None if nothing."""
-        count = self._count(plan, attempt.model, self._clock() + LONGEST_S, None)
+        count = self._count(plan, attempt, self._clock() + LONGEST_S, None)
         _, lacks = await able_lanes([lane], plan.call, attempt.model, count)
         self._note(plan, lacks)
         return lacks.get(lane.id)
@@ -148,14 +149,15 @@ class Planner:
             plan.question.lacks = plan.lacks
 
     def _count(
-        self, plan: Plan, model: str | None, until: float, check: Callable[[], None] | None
+        self, plan: Plan, attempt: Attempt, until: float, check: Callable[[], None] | None
     ) -> Callable[[Lane, Mapping[str, Any]], Any]:
-        asked = plan.call.asked
+        asked, model = plan.call.asked, attempt.model
 
         async def count(lane: Lane, body: Mapping[str, Any]) -> int | None:
             if lane.outside:
                 return None  # nothing leaves the house only to be counted
-            return await self._counter.count(lane, asked, body, model, until=until, check=check)
+            stops = self.house.checks(attempt)(lane)
+            return await self._counter.count(lane, asked, body, model, until=until, check=check, stops=stops)
 
         return count
 
@@ -173,7 +175,7 @@ class Planner:
 
 
 def refusal_of(decision: Decision, retry_after_s: int | None) -> LumbreError:
-    """The error for a request that was not taken, fresh, for an exception is raised once.
+    """The error for a request that was not taken.
 
     Args:
         retry_after_s: when somebody may be asked again, if that is known.

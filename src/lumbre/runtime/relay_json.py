@@ -16,6 +16,7 @@ from lumbre.gateway.deadlines import Countdown, expired
 from lumbre.runtime.passage import (
     BUSY,
     EVENT_STREAM,
+    OPERATORS,
     Passage,
     check_encoding,
     check_promises,
@@ -42,6 +43,7 @@ async def relay_json(passage: Passage, opening: Opening) -> None:
             await relay_refusal(passage, exchange)
             return
         check_encoding(exchange)
+        passage.record.answered = True
         body = exchange.arrived()
         if body is None or len(body) > passage.reply_limit_bytes:
             # The header of such a reply comes when the engine is done, so the wait for the body begins here.
@@ -72,6 +74,7 @@ async def relay_folded(passage: Passage, opening: Opening) -> None:
             await relay_refusal(passage, exchange)
             return
         check_encoding(exchange)
+        passage.record.answered = True
         if exchange.content_type != EVENT_STREAM:
             raise UpstreamError(f"asked for a stream, the upstream answered with {exchange.content_type}")
         folding = _Folding(passage, exchange)
@@ -243,10 +246,16 @@ def _malformed(error: MalformedReply) -> UpstreamError:
     return UpstreamError(f"the engine's reply is not of the API's shape: {error}")
 
 
-def engine_failure(chunk: Mapping[str, Any]) -> UpstreamError:
+class EngineFailed(UpstreamError):
+    """The engine itself reported an error inside its stream."""
+
+
+def engine_failure(chunk: Mapping[str, Any]) -> EngineFailed:
     """The error for an engine that reports one inside its stream; one that blames the caller is told as such."""
     error = chunk["error"]
     text = error.get("message", "") if isinstance(error, dict) else error
     code = error.get("code") if isinstance(error, dict) else None
-    status = code if isinstance(code, int) and 400 <= code < 500 and code not in BUSY else None
-    return UpstreamError(f"the engine failed in the middle of its answer: {str(text)[:_REASON_CHARS]}", status=status)
+    is_callers = isinstance(code, int) and 400 <= code < 500 and code not in BUSY and code not in OPERATORS
+    # Half a surrogate pair, which a lenient reader lets through, can be written nowhere.
+    plain = str(text)[:_REASON_CHARS].encode("utf-8", "replace").decode()
+    return EngineFailed(f"the engine failed: {plain}", status=code if is_callers else None)

@@ -44,6 +44,7 @@ async def relay_stream(passage: Passage, opening: Opening) -> None:
             await relay_refusal(passage, exchange)
         else:
             check_encoding(exchange)
+            passage.record.answered = True
             if exchange.content_type != EVENT_STREAM:
                 raise UpstreamError(f"asked for a stream, the upstream answered with {exchange.content_type}")
             await _StreamRelay(passage, exchange, countdown).run()
@@ -171,6 +172,7 @@ class _StreamRelay:
         """From here on the answer is this engine's."""
         if not self._passage.record.spoken:
             self._passage.record.spoken = True
+            self._passage.works()
             _begin(self._passage, forwarded_reply(self._exchange.headers))
             held, self._held = b"".join(self._held), []
             await self._send(held)

@@ -2,6 +2,7 @@
 right.
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
@@ -23,6 +24,7 @@ from lumbre.gateway.aliases import TIERS
 from lumbre.gateway.hints import MODEL_TIERS
 from lumbre.gateway.policy import PolicyName
 from lumbre.gateway.sensitive import Finder
+from lumbre.gateway.switches import RESERVED
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 UpstreamId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
@@ -30,7 +32,7 @@ UpstreamId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._
 Endpoint = Literal["chat/completions", "completions", "embeddings", "messages"]
 """What an upstream can be asked at, below `/v1`."""
 
-RESERVED_IDS = frozenset({"A", "B", "C", "batch", "express", "global", "embedded", "command", "mesh", "tier-c"})
+RESERVED_IDS = RESERVED | {"embedded", "command", "mesh", "tier-c"}
 
 
 class Section(BaseModel):
@@ -156,6 +158,8 @@ class TierCSection(AbilitySection):
     """Who may ask for it by name: models, `sha256:…` of a client's key, or `*` for everybody."""
     slots: int = Field(default=16, ge=1, le=4096)
     """Requests at once."""
+    max_tokens: int = Field(default=4096, ge=1, le=1_048_576)
+    """What a request is sent with that sets no limit to its answer: what is set aside for it has to be enough."""
     context_tokens: int = Field(default=0, ge=0, le=4_194_304)
     """Prompt and answer together. 0: not known."""
     usd_per_million_prompt: Usd = 5.0
@@ -179,6 +183,14 @@ class TierCSection(AbilitySection):
         if not self.api_key_env and self.api_key_file is None:
             raise ValueError("tier C needs `api_key_env` or `api_key_file`")
         return self
+
+    @field_validator("direct")
+    @classmethod
+    def _direct_names_somebody(cls, direct: tuple[str, ...]) -> tuple[str, ...]:
+        for name in direct:
+            if name in ("", "auto") or (name.startswith("sha256:") and not re.fullmatch(r"sha256:[0-9a-f]{64}", name)):
+                raise ValueError(f"{name!r} is no model, `*`, or `sha256:` and the 64 digits of a key's hash")
+        return direct
 
     @field_validator("redact_patterns")
     @classmethod
@@ -248,6 +260,12 @@ class BreakerSection(Section):
     """Until one request may try it again; twice as long each time that this fails."""
     most_open_s: Seconds = 600
 
+    @model_validator(mode="after")
+    def _grows(self) -> "BreakerSection":
+        if self.most_open_s < self.open_s:
+            raise ValueError("most_open_s is at least open_s")
+        return self
+
 
 def _alias_target(target: object) -> str | dict[str, str]:
     if isinstance(target, str) and target:
@@ -305,6 +323,8 @@ class Settings(Section):
     @model_validator(mode="after")
     def _nodes_have_their_own_names(self) -> "Settings":
         taken = {upstream.id for upstream in self.tier_a.upstreams}
-        if (twice := next((node.id for node in self.tier_b.nodes if node.id in taken), None)) is not None:
-            raise ValueError(f"tier_b.nodes: the id {twice!r} is one of tier A's upstreams too")
+        for number, node in enumerate(self.tier_b.nodes):
+            if node.id in taken:
+                where = {"within": ("tier_b", "nodes", number, "id")}
+                raise PydanticCustomError("node_id", f"the id {node.id!r} is one of tier A's upstreams too", where)
         return self

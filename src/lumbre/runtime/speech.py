@@ -15,7 +15,7 @@ from lumbre.gateway.redaction import Redaction
 from lumbre.runtime.call import Call
 from lumbre.runtime.lanes import Lane
 from lumbre.runtime.reading import Reading
-from lumbre.wire.anthropic.from_chat import to_messages
+from lumbre.wire.anthropic.from_chat import USUAL_MAX_TOKENS, to_messages
 from lumbre.wire.anthropic.turns import has_system_turn
 from lumbre.wire.dialects import MESSAGES, OPENAI, Dialect
 from lumbre.wire.openai.redacted import hide_request
@@ -74,7 +74,6 @@ def speech(call: Call, lane: Lane, model: str | None, redaction: Redaction | Non
     """
     target = lane.target(model)
     retelling = call.retelling
-    # What is hidden is put back into a chat reply, so such a call goes by way of one.
     if redaction is None and (own := own_words(call, lane)) is not None:
         return _in_its_own_words(own, call.endpoint, lane, target)
     if lane.outside:
@@ -115,13 +114,28 @@ def _outside(call: Call, lane: Lane, target: str, redaction: Redaction | None) -
             is_json=_is_json(call.body),
         )
     if is_messages:
-        endpoint, body = "/messages", to_messages(asked, model=target)
+        endpoint, body = (
+            "/messages",
+            to_messages(asked, model=target, default_max_tokens=lane.max_tokens or USUAL_MAX_TOKENS),
+        )
     else:
         endpoint, body = call.asked, {key: value for key, value in asked.items() if key != "lumbre"}
         body["model"] = target
+        if lane.max_tokens and _limit_of(body) is None:
+            body["max_completion_tokens"] = lane.max_tokens  # an answer without an end has a price without one
         if adds_usage:  # what it cost is to be known
             body["stream_options"] = {**(options or {}), "include_usage": True}
     return Speech(endpoint, body, OPENAI, translation, adds_progress=False, reading=reading, adds_usage=adds_usage)
+
+
+def longest_answer(call: Call, lane: Lane) -> int:
+    """The tokens that the answers to a call have at most, as it is put to a lane."""
+    return (_limit_of(call.body) or lane.max_tokens or USUAL_MAX_TOKENS) * call.answers
+
+
+def _limit_of(body: Mapping[str, Any]) -> int | None:
+    limit = body.get("max_completion_tokens") or body.get("max_tokens")
+    return limit if isinstance(limit, int) and limit > 0 else None
 
 
 def _is_json(body: Mapping[str, Any]) -> bool:
@@ -132,7 +146,8 @@ def _is_json(body: Mapping[str, Any]) -> bool:
 def own_words(call: Call, lane: Lane) -> Mapping[str, Any] | None:
     """The request in the words of the door's own API, where the engine is asked in them; None where it is not."""
     own = None if call.retelling is None else call.retelling.own
-    if own is None or not lane.speaks_messages:
+    # What is hidden is put back into a chat reply, so a call that is redacted goes by way of one.
+    if own is None or not lane.speaks_messages or lane.redacts:
         return None
     if lane.api == "anthropic":
         return own

@@ -14,9 +14,8 @@ from lumbre.core.errors import CapacityError, NoConnection, SwitchClosed
 from lumbre.gateway.admission import Admission, Admitted, Refused
 from lumbre.gateway.breaker import BreakerLimits, BreakerState, Seen
 from lumbre.gateway.facts import Node, NodeState
-from lumbre.gateway.health import HealthState
 from lumbre.runtime.breakers import Breakers
-from lumbre.runtime.lanes import Lane
+from lumbre.runtime.lanes import Lane, state_of
 
 _RETRY_DOWN_S = 5
 _TAKES_NONE = frozenset({NodeState.DOWN, NodeState.TRIPPED, NodeState.COOLING})
@@ -65,6 +64,9 @@ class Tier:
         suspect: called with a lane that a request could not reach.
         breaker: when an upstream's breaker opens.
         news: called when something is not as it was: a lane, its breaker, who may be asked.
+
+    Attributes:
+        is_alone: there is no other tier.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class Tier:
         news: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = name
+        self.is_alone = False
         self.lanes = {lane.id: lane for lane in lanes}
         self.suspect = suspect
         self.breakers = Breakers(breaker, self.changed)
@@ -128,6 +131,8 @@ class Tier:
             self._send_away()
         if all(each.settled for each in self.lanes.values()):
             self._settled.set()
+        else:
+            self._settled.clear()
         if self.ready:
             self._ready.set()
         else:
@@ -159,8 +164,8 @@ class Tier:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every upstream has said what it serves."""
-        return all(lane.asked for lane in self.lanes.values())
+        """Whether every upstream has said what it serves; of rented machines, that are often off, those that are up."""
+        return all(lane.asked or (lane.settled and self.name == "B") for lane in self.lanes.values())
 
     async def wait_ready(self) -> None:
         """Wait until some lane takes work; the caller sets the deadline."""
@@ -351,8 +356,8 @@ class Tier:
             reason = f"its breaker is {lane.breaker.shown}: {lane.breaker.reason or reason or 'it failed'}"
         elif state is NodeState.COOLING:
             reason = "it asked to be left alone for a while"
-        elif self.name != "A" and self._admission.on_trial(lane.id):
-            # Others may wait for the trial's end where they cost nothing; elsewhere they go on at once.
+        elif not self.is_alone and self._admission.on_trial(lane.id):
+            # Where there is nobody else to ask, others wait for the trial's end.
             state, reason = NodeState.TRIPPED, "its breaker is half_open, and a request tries it"
         models = tuple(dict.fromkeys(((lane.model,) if lane.model else ()) + lane.models))
         return Node(lane.id, state, reason, lane.labels, models)
@@ -365,17 +370,6 @@ class Tier:
     def _saturated(self, why: str) -> CapacityError:
         retry_s = max(1, math.ceil(self._wait_s / 4)) if self._wait_s < 40 else 10
         return CapacityError(f"every slot is taken {why}", status=429, code="saturated", retry_after_s=retry_s)
-
-
-def state_of(lane: Lane) -> NodeState:
-    """Whether a lane takes work, by all that is known of it."""
-    if lane.health.state is HealthState.DOWN:
-        return NodeState.DOWN
-    if lane.breaker.state is BreakerState.OPEN:
-        return NodeState.TRIPPED
-    if lane.rests_until:
-        return NodeState.COOLING
-    return NodeState.STARTING if lane.health.state is HealthState.STARTING else NodeState.READY
 
 
 def _takes_work(lane: Lane) -> bool:

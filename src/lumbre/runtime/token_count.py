@@ -28,7 +28,7 @@ _BYTES_A_TOKEN = 4
 _MESSAGE_BYTES = 16
 """What a chat template adds to each message, about."""
 
-_IMAGE_TOKENS = 1000
+IMAGE_TOKENS = 2000
 """Of one image, about: what it costs depends on its size and on the model, never on the length of its file."""
 
 
@@ -48,6 +48,7 @@ class TokenCounter:
         *,
         until: float,
         check: Callable[[], None] | None = None,
+        stops: Callable[[], None] | None = None,
     ) -> int | None:
         """The tokens of a request's prompt; None if this engine cannot say, or does not answer in time.
 
@@ -55,6 +56,7 @@ class TokenCounter:
             asked: the endpoint of OpenAI's API that `body` is a request to. Of several prompts none is counted.
             until: a moment on the loop's clock; the wait for a place is part of it.
             check: asked at the start, and again when the place is there; what it raises ends the counting.
+            stops: asked before the prompt is sent; what it raises ends the counting too. None: the lane's own.
         """
         if lane.address is None or (put := _question(lane, asked, body, model)) is None:
             return None
@@ -66,7 +68,7 @@ class TokenCounter:
             async with asyncio.timeout_at(until), place:
                 if check is not None:
                     check()
-                return await self._ask(lane, path, sent, until)
+                return await self._ask(lane, path, sent, until, stops)
         except (TimeoutError, UpstreamError, SwitchClosed):
             return None
 
@@ -77,11 +79,13 @@ class TokenCounter:
         counted = await self.count(lane, asked, body, model, until=until)
         return (counted, False) if counted is not None else (estimate(body), True)
 
-    async def _ask(self, lane: Lane, path: str, sent: bytes, until: float) -> int | None:
+    async def _ask(
+        self, lane: Lane, path: str, sent: bytes, until: float, stops: Callable[[], None] | None
+    ) -> int | None:
         left_s = until - asyncio.get_running_loop().time()
         if lane.address is None or left_s <= 0:
             return None
-        permit = lane.permit(lane.address)
+        permit = lane.permit(lane.address, stops)
         if path == "/tokenize":
             permit = permit.at(lane.address.base_url.removesuffix("/v1"))
         status, document = await self._outbound.ask(permit, path, sent, left_s)
@@ -130,14 +134,19 @@ def estimate(body: Mapping[str, Any]) -> int:
         CallerError: 400 `too_deep`; the request could not be passed on either.
     """
     size = _json_bytes(body["tools"]) if body.get("tools") else 0
-    images = 0
+    images = images_in(body)
     for message in body.get("messages") or ():
         size += _MESSAGE_BYTES + (_json_bytes(message["tool_calls"]) if message.get("tool_calls") else 0)
         content = message.get("content")
         parts = content if isinstance(content, list) else ({"type": "text", "text": content},)
         size += sum(_text_bytes(part.get("text")) for part in parts)
-        images += sum(part.get("type") == "image_url" for part in parts)
-    return max(1, size // _BYTES_A_TOKEN + images * _IMAGE_TOKENS)
+    return max(1, size // _BYTES_A_TOKEN + images * IMAGE_TOKENS)
+
+
+def images_in(body: Mapping[str, Any]) -> int:
+    """How many images the messages of a chat request hold."""
+    contents = (message.get("content") for message in body.get("messages") or ())
+    return sum(part.get("type") == "image_url" for parts in contents if isinstance(parts, list) for part in parts)
 
 
 def _text_bytes(text: object) -> int:

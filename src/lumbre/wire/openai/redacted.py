@@ -1,19 +1,18 @@
-"""Where the words stand in chat and completions: those that go out to be hidden, those that come back to be restored.
+"""Where the words stand in a reply of chat or completions, for what was hidden from the upstream to be put back.
 Pure; the passage to an outside API drives it.
 
-Not touched: the model, roles, ids, the names of tools and of their parameters. Images, sound, files and prompts that
-came as tokens cannot be read here and go as they are. Logprobs come back as they are: they tell of the placeholders'
-own tokens.
+Not touched: ids and the names of tools. Logprobs come back as they are: they tell of the placeholders' own tokens.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
 
-from lumbre.wire.json_strings import JsonStrings, Restorer, hidden_in_json
+from lumbre.wire.json_strings import JsonStrings, Restorer
 from lumbre.wire.json_text import parse
+from lumbre.wire.openai import hidden
 from lumbre.wire.openai.calls import CallFragments
 from lumbre.wire.openai.story import index_of
 from lumbre.wire.sse import DONE, Event, data_event
@@ -28,14 +27,13 @@ _SPOKEN = ("content", "reasoning_content", "reasoning", "refusal")
 """The texts of a message that a model may write."""
 
 
-def hide_request(body: Body, hide: Callable[[str], str]) -> dict[str, Any]:
-    """Make a request whose words are hidden; the one given stays as it is, and shares what did not change.
+def hide_request(body: Body, hide: _Change) -> dict[str, Any]:  # until `speech` calls `hidden.hide_request`
+    def hide_all(texts: Sequence[str]) -> list[str]:
+        for text in texts:
+            hide(text)
+        return [hide(text) for text in texts]
 
-    Args:
-        body: a request for chat completions or completions whose types have been checked.
-        hide: gives a text with placeholders in it.
-    """
-    return _changed(body, _REQUEST, hide)
+    return hidden.hide_request(body, hide_all)
 
 
 def restore_completion(reply: Body, restore: Callable[[str], str], *, is_json: bool = False) -> dict[str, Any]:
@@ -57,14 +55,6 @@ def _text(value: Any, change: _Change) -> Any:
     return change(value) if isinstance(value, str) else value
 
 
-def _texts(value: Any, change: _Change) -> Any:
-    return [_text(each, change) for each in value] if isinstance(value, list) else _text(value, change)
-
-
-def _values(value: Any, change: _Change) -> Any:
-    return {key: _text(each, change) for key, each in value.items()} if isinstance(value, dict) else value
-
-
 def _object(table: Mapping[str, _OfValue]) -> _OfValue:
     return lambda value, change: _changed(value, table, change) if isinstance(value, dict) else value
 
@@ -78,61 +68,6 @@ _PART = _object({"text": _text, "refusal": _text})
 
 def _content(value: Any, change: _Change) -> Any:
     return [_PART(each, change) for each in value] if isinstance(value, list) else _text(value, change)
-
-
-_NAMES_IN_SCHEMAS = frozenset(
-    "$anchor $defs $dynamicAnchor $dynamicRef $id $ref $schema dependentRequired format pattern required type".split()
-)
-
-
-def _schema(value: Any, change: _Change) -> Any:
-    """Of a JSON schema everything that is said in words; property names and what refers to them stay."""
-    whole = [value]
-    left: list[tuple[Any, Any]] = [(whole, 0)]
-    while left:  # no recursion: a caller may nest as deep as the parser lets it
-        holder, key = left.pop()
-        each = holder[key]
-        if isinstance(each, list):
-            holder[key] = each = list(each)
-            left += [(each, place) for place in reversed(range(len(each)))]
-        elif isinstance(each, dict):
-            holder[key] = each = dict(each)
-            left += [(each, name) for name in reversed(each) if _is_said(name, each[name])]
-        else:
-            holder[key] = _text(each, change)
-    return whole[0]
-
-
-def _is_said(name: str, value: object) -> bool:
-    return name not in _NAMES_IN_SCHEMAS or isinstance(value, dict)
-
-
-_FUNCTION = _object({"description": _text, "parameters": _schema})
-
-
-def _message(arguments: _OfValue) -> Mapping[str, _OfValue]:
-    call = _object({"function": _object({"arguments": arguments}), "custom": _object({"input": _text})})
-    texts: dict[str, _OfValue] = dict.fromkeys(_SPOKEN, _content)
-    return {**texts, "tool_calls": _list(call), "function_call": _object({"arguments": arguments})}
-
-
-def _hidden_arguments(value: Any, hide: _Change) -> Any:
-    return hidden_in_json(value, hide) if isinstance(value, str) else value
-
-
-_REQUEST: Mapping[str, _OfValue] = {
-    "messages": _list(_object({**_message(_hidden_arguments), "name": _text})),
-    "prompt": _texts,
-    "suffix": _text,
-    "stop": _texts,  # the model writes placeholders, so it stops at them
-    "prediction": _object({"content": _content}),
-    "tools": _list(_object({"function": _FUNCTION, "custom": _object({"description": _text})})),
-    "functions": _list(_FUNCTION),
-    "response_format": _object({"json_schema": _object({"description": _text, "schema": _schema})}),
-    "user": _text,
-    "safety_identifier": _text,
-    "metadata": _values,
-}
 
 
 class _AtOnce:
@@ -157,7 +92,12 @@ def _restored_arguments(value: Any, restore: _Change) -> Any:
     return strings.feed(value) + strings.end()
 
 
-_OF_MESSAGE = _message(_restored_arguments)
+_CALLED = _object({"arguments": _restored_arguments})
+_OF_MESSAGE: Mapping[str, _OfValue] = {
+    **dict.fromkeys(_SPOKEN, _content),
+    "tool_calls": _list(_object({"function": _CALLED, "custom": _object({"input": _text})})),
+    "function_call": _CALLED,
+}
 _REPLY: Mapping[str, _OfValue] = {"choices": _list(_object({"text": _text, "message": _object(_OF_MESSAGE)}))}
 _JSON_REPLY: Mapping[str, _OfValue] = {
     "choices": _list(_object({"message": _object({**_OF_MESSAGE, "content": _restored_arguments})}))
@@ -181,10 +121,11 @@ class RestoredStream:
     def __call__(self, event: Event) -> list[Event]:
         """Take the next event; return those that say as much as is certain, the event itself where nothing changed.
 
-        What a choice has held back comes before its `finish_reason`, and before `[DONE]` at the latest.
+        What a choice has held back comes before its `finish_reason`, and before `[DONE]` at the latest. Of a stream
+        that is cut off it is lost, since it is nothing but the beginning of a placeholder.
         """
         if event.data == DONE:
-            return [*self.end(), event]
+            return [*self._tails(self._choices), event]
         try:
             chunk = parse(event.data) if event.data is not None else None
         except ValueError:
@@ -192,10 +133,6 @@ class RestoredStream:
         if not isinstance(chunk, dict) or not isinstance(chunk.get("choices"), list):
             return [event]
         return self._restored(event, chunk)
-
-    def end(self) -> list[Event]:
-        """Return what is held back: for a stream that was cut off."""
-        return self._tails(self._choices)
 
     def _restored(self, event: Event, chunk: dict[str, Any]) -> list[Event]:
         self._head = {key: value for key, value in chunk.items() if key not in ("choices", "usage", "timings")}
