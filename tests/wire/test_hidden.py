@@ -16,9 +16,8 @@ def hide(texts: Sequence[str]) -> list[str]:
     return [text.replace(MAIL, "<A_1>").replace(str(CARD), "<A_2>") for text in texts]
 
 
-def request(word: str, card: Any, arguments: str) -> dict[str, Any]:
-    """With words everywhere; `ana@x.com` stands for itself where nothing may be hidden."""
-    schema = {
+def schema_of(word: str, card: Any) -> dict[str, Any]:
+    return {
         "type": ["object", MAIL],
         "required": [MAIL],
         "$ref": f"#/$defs/{MAIL}",
@@ -36,39 +35,48 @@ def request(word: str, card: Any, arguments: str) -> dict[str, Any]:
         },
         "anyOf": [{"required": [MAIL], "format": word}],
     }
+
+
+def turns_of(word: str, card: Any, arguments: str) -> list[dict[str, Any]]:
     called = {"name": MAIL, "arguments": arguments, "of": word}
+    return [
+        {"role": "system", "content": f"You are {word}.", "reasoning_details": [{"type": word, "data": [card]}]},
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": word, word: word},
+                {"type": "thinking", "thinking": word, "signature": word},
+                {"type": "image_url", "image_url": {"url": f"https://x.com/i.png?mail={word}", "of": word}},
+                {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{BASE_64}"}},
+                {"type": "input_audio", "input_audio": {"data": BASE_64, "format": "wav"}},
+                {"type": "file", "file": {"filename": word, "file_id": MAIL}},
+            ],
+            "annotations": {word: [[word]]},
+        },
+        {
+            "role": "assistant",
+            "content": None,
+            "reasoning_content": word,
+            "tool_calls": [
+                {"id": MAIL, "type": "function", "index": 0, "function": called},
+                {"id": MAIL, "type": "custom", "custom": {"name": MAIL, "input": word}},
+            ],
+        },
+        {"role": "tool", "tool_call_id": MAIL, "name": "lookup", "content": f"{word} found"},
+        {"role": "assistant", "content": "", "refusal": word, "function_call": called},
+    ]
+
+
+def request(word: str, card: Any, arguments: str) -> dict[str, Any]:
+    """With words everywhere; `ana@x.com` stands for itself where nothing may be hidden."""
+    schema = schema_of(word, card)
     return {
         "model": MAIL,
         "temperature": 0.5,
         "seed": CARD,
         "stream": True,
         "n": None,
-        "messages": [
-            {"role": "system", "content": f"You are {word}.", "reasoning_details": [{"type": word, "data": [card]}]},
-            {
-                "role": "user",
-                "content": [
-                    {"type": "text", "text": word, word: word},
-                    {"type": "thinking", "thinking": word, "signature": word},
-                    {"type": "image_url", "image_url": {"url": f"https://x.com/i.png?mail={word}", "of": word}},
-                    {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{BASE_64}"}},
-                    {"type": "input_audio", "input_audio": {"data": BASE_64, "format": "wav"}},
-                    {"type": "file", "file": {"filename": word, "file_id": MAIL}},
-                ],
-                "annotations": {word: [[word]]},
-            },
-            {
-                "role": "assistant",
-                "content": None,
-                "reasoning_content": word,
-                "tool_calls": [
-                    {"id": MAIL, "type": "function", "index": 0, "function": called},
-                    {"id": MAIL, "type": "custom", "custom": {"name": MAIL, "input": word}},
-                ],
-            },
-            {"role": "tool", "tool_call_id": MAIL, "name": "lookup", "content": f"{word} found"},
-            {"role": "assistant", "content": "", "refusal": word, "function_call": called},
-        ],
+        "messages": turns_of(word, card, arguments),
         "tools": [
             {"type": "function", "function": {"name": MAIL, "description": word, "parameters": schema, "of": word}},
             {

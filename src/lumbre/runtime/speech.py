@@ -18,7 +18,7 @@ from lumbre.runtime.reading import Reading
 from lumbre.wire.anthropic.from_chat import USUAL_MAX_TOKENS, to_messages
 from lumbre.wire.anthropic.turns import has_system_turn
 from lumbre.wire.dialects import MESSAGES, OPENAI, Dialect
-from lumbre.wire.openai.redacted import hide_request
+from lumbre.wire.openai.hidden import hide_request
 from lumbre.wire.translation import Translation
 
 _UNCANCELLABLE_BYTES = 512
@@ -97,7 +97,7 @@ def speech(call: Call, lane: Lane, model: str | None, redaction: Redaction | Non
 
 def _outside(call: Call, lane: Lane, target: str, redaction: Redaction | None) -> Speech:
     """A call that leaves the house."""
-    asked = call.body if redaction is None else hide_request(call.body, redaction.hide)
+    asked = call.body if redaction is None else hide_request(call.body, redaction.hide_all)
     options = call.body.get("stream_options")
     wants_usage = isinstance(options, dict) and options.get("include_usage") is True
     adds_usage = call.stream and not wants_usage

@@ -5,19 +5,18 @@ Not touched: ids and the names of tools. Logprobs come back as they are: they te
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import orjson
 
 from lumbre.wire.json_strings import JsonStrings, Restorer
 from lumbre.wire.json_text import parse
-from lumbre.wire.openai import hidden
 from lumbre.wire.openai.calls import CallFragments
 from lumbre.wire.openai.story import index_of
 from lumbre.wire.sse import DONE, Event, data_event
 
-__all__ = ["RestoredStream", "Restorer", "hide_request", "restore_completion"]
+__all__ = ["RestoredStream", "Restorer", "restore_completion"]
 
 Body = Mapping[str, Any]
 _Change = Callable[[str], str]
@@ -25,15 +24,6 @@ _OfValue = Callable[[Any, _Change], Any]
 
 _SPOKEN = ("content", "reasoning_content", "reasoning", "refusal")
 """The texts of a message that a model may write."""
-
-
-def hide_request(body: Body, hide: _Change) -> dict[str, Any]:  # until `speech` calls `hidden.hide_request`
-    def hide_all(texts: Sequence[str]) -> list[str]:
-        for text in texts:
-            hide(text)
-        return [hide(text) for text in texts]
-
-    return hidden.hide_request(body, hide_all)
 
 
 def restore_completion(reply: Body, restore: Callable[[str], str], *, is_json: bool = False) -> dict[str, Any]:
