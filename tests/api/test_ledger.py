@@ -101,4 +101,4 @@ def test_a_wrong_parameter_is_refused_by_its_name(client: TestClient, query: str
 
 def test_a_kind_that_is_none_is_told_which_there_are(client: TestClient) -> None:
     error = client.get("/v1/ledger?kind=secret").json()["error"]
-    assert error["lumbre"]["valid"] == ["request", "attempt", "crossing", "switch", "policy"]
+    assert error["lumbre"]["valid"] == ["request", "attempt", "crossing", "hold", "switch", "policy"]

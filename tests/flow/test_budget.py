@@ -194,6 +194,90 @@ def test_what_was_on_its_way_when_the_gateway_was_killed_counts_whole(
     assert hits(backends) == 2
 
 
+def test_a_machine_that_worked_when_the_gateway_was_killed_counts_whole(
+    open_house: HouseOpener, backends: Backends, tmp_path: Path, order: Orders
+) -> None:
+    """A request may take 40 seconds here, and a second costs a dollar."""
+    state = tmp_path / "state"
+    house = open_house(layout(70, usd_per_hour=3600), state_dir=state)
+    assert house.ask(tier="B").tier == "B"
+    order("gpu-1", id="held", hold=True)
+    calls = [house.chat({"model": "tier-b"}) for _ in range(2)]
+    poll(lambda: hits(backends, "gpu-1") == 3)
+    spent = budget(house)[0]
+    house.kill()
+    for call in calls:
+        call.leave()
+    backends["gpu-1"].wait("held", "gone")
+    again = open_house(layout(70, usd_per_hour=3600), state_dir=state)
+    assert budget(again) == (spent + 40_000_000, 0)
+    assert again.ask(tier="B").tier == "A"
+    assert hits(backends, "gpu-1") == 3
+
+
+def test_a_machine_that_was_idle_at_the_end_costs_what_it_worked(
+    open_house: HouseOpener, backends: Backends, tmp_path: Path, order: Orders
+) -> None:
+    state = tmp_path / "state"
+    house = open_house(layout(1000, usd_per_hour=3600), state_dir=state)
+    answer = house.ask(tier="B")
+    order("gpu-1", do="cut_before_head")
+    house.ask(tier="B")
+    records = records_of(house, answer.decision)
+    assert [each["kind"] for each in records] == ["hold", "attempt", "request"]
+    assert [each["reserved_microusd"] for each in records if each["kind"] == "hold"] == [40_000_000]
+    assert [each["idle"] for each in records if each["kind"] == "attempt"] == [True]
+    poll(lambda: budget(house)[1] == 0)
+    spent = budget(house)
+    house.terminate()
+    assert house.wait_for_end() == 0
+    assert budget(open_house(layout(1000, usd_per_hour=3600), state_dir=state)) == spent
+
+
+def test_a_machine_is_not_begun_with_that_cannot_be_written_down(
+    open_house: HouseOpener, backends: Backends, tmp_path: Path
+) -> None:
+    house = open_house(layout(1000, usd_per_hour=3600), state_dir=tmp_path / "state")
+    folder = tmp_path / "state" / "ledger"
+    assert records_of(house, house.ask().decision)
+    for path in folder.iterdir():
+        path.unlink()
+    folder.rmdir()
+    folder.write_text("no folder")
+    assert house.ask(tier="B").tier == "A"
+    refused = house.ask(affinity="B")
+    assert refused.status == 503
+    assert "written down" in refused.error["message"]
+    assert hits(backends, "gpu-1") == 0
+    assert budget(house) == (0, 0)
+
+
+def test_a_machine_that_can_never_be_paid_is_told_at_the_start(open_house: HouseOpener) -> None:
+    house = open_house(layout(30, usd_per_hour=3600))
+    (problem,) = house.flow()["problems"]
+    assert problem.startswith("gpu-1 never runs")
+    shown = house.flow()["tiers"]["B"]
+    assert shown["available"] is False
+    assert any("40.0000 USD" in reason for reason in shown["reasons"])
+    told = house.explain(tier="B")
+    assert [step["reason"] for step in told["steps"] if step["tier"] == "B" and step["step"] == 4] == ["over_budget"]
+
+
+def test_who_is_refused_for_what_others_have_reserved_may_come_back_soon(
+    open_house: HouseOpener, backends: Backends, order: Orders
+) -> None:
+    house = open_house(layout(1.5))
+    order(OUTSIDE, id="held", hold=True)
+    call = house.chat({"model": "auto", **BOUND})
+    poll(lambda: hits(backends) == 1)
+    refused = house.ask(BOUND)
+    assert (refused.status, refused.code, refused.retry_after_s) == (429, "over_budget", 5)
+    assert "that is reserved by requests on their way" in refused.error["message"]
+    backends[OUTSIDE].release("held", 99)
+    assert read(call).status == 200
+    assert house.ask(BOUND).status == 200
+
+
 def test_a_ledger_that_cannot_be_read_closes_what_costs(
     open_house: HouseOpener, backends: Backends, tmp_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""Tier C: what it is asked at all, what a request to it may cost and what it does cost, and what a refusal is counted as."""
+"""Tier C: what it is asked at all, what a request to it may cost and does cost, and what counts as an attempt."""
 
 import re
 from collections.abc import Iterator
@@ -57,7 +57,7 @@ def test_what_the_outside_has_no_words_for_falls_at_each_door(
     open_house: HouseOpener, backends: Backends, redact: bool
 ) -> None:
     house = open_house(Layout(b={}, c="anthropic", direct=("*",), sections={"tier_c": {"redact": redact}}))
-    asked_for = {"model": "tier-c", "logprobs": True}
+    asked_for = {"model": "tier-c", "logit_bias": {"5": 1}}
     chat = ask_at(house, "/v1/chat/completions", said_at("/v1/chat/completions", **asked_for))
     assert (chat.status, chat.tier) == (200, "A"), chat.body
     # At the door of its own API it is passed on as it came, unless it has to be read for what is to be hidden.
@@ -169,13 +169,8 @@ def test_a_refused_key_is_the_operators_and_falls(open_house: HouseOpener, order
 
 def test_no_money_leaves_no_attempt(open_house: HouseOpener, backends: Backends, order: Orders) -> None:
     own = {"gpu-1": {"usd_per_hour": 1000}}
-    layout = Layout(
-        b={"gpu-1": ("express",)},
-        direct=("*",),
-        own=own,
-        sections={"flow": {"daily_budget_usd": 0.01}, "tier_c": PRICES},
-    )
-    house = open_house(layout)
+    poor: Json = {"flow": {"daily_budget_usd": 0.01}, "tier_c": PRICES}
+    house = open_house(Layout(b={"gpu-1": ("express",)}, direct=("*",), own=own, sections=poor))
     order("one", **FAILS)
     cases = [({}, 1), ({"lumbre": {"complexity": "high"}}, 1), (BOUND, 0), ({"lumbre": {"affinity": "B"}}, 0)]
     for said, expected in cases:

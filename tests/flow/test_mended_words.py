@@ -17,7 +17,16 @@ PROMPT: Json = {"messages": [{"role": "user", "content": SECRET}]}
 QUOTED: Json = {"error": {"message": f"the template failed on: {SECRET}", "type": "server_error", "code": SECRET}}
 PIECE: Json = {"choices": [{"index": 0, "delta": {"content": "Well, "}}]}
 HALF_A_PAIR = "bad \ud800 token"
-TRIPS: Json = {"breaker": {"failures": 3, "open_s": 60, "most_open_s": 60, "probe_s": 60}}
+WHY = {
+    "reply": "it answered 500",
+    "first event": "engine_failed",
+    "later event": "it failed in the middle of its answer",
+}
+"""What the gateway says of an engine that failed so."""
+
+
+def trips(failures: int = 3) -> Json:
+    return {"breaker": {"failures": failures, "open_s": 60, "most_open_s": 60, "probe_s": 60}}
 
 
 @pytest.fixture
@@ -51,21 +60,17 @@ def told_to_everybody(house: House) -> bytes:
 def test_a_prompt_that_an_engine_quotes_is_told_to_nobody_else(
     open_house: HouseOpener, backends: Backends, order: Orders, how: str
 ) -> None:
-    house = open_house(Layout(b={}, c=None, sections=TRIPS))
+    times = 1 if how == "later event" else 3
+    house = open_house(Layout(b={}, c=None, sections=trips(times)))
     fail(backends, order, how, QUOTED)
-    for _ in range(3):
+    for _ in range(times):
         decision = house.ask({**PROMPT, "stream": how != "reply"}).decision
     assert house.states() == {"one": "tripped"}
     assert records_of(house, decision)
     everything = told_to_everybody(house).decode()
     assert SECRET not in everything
-    why = {
-        "reply": "it answered 500",
-        "first event": "upstream_error",
-        "later event": "it failed in the middle of its answer",
-    }
-    assert why[how] in json.dumps(house.flow())
-    assert why[how] in house.ask().error["message"]
+    assert WHY[how] in json.dumps(house.flow())
+    assert WHY[how] in house.ask().error["message"]
     kept = b"".join(path.read_bytes() for path in (house.state_dir / "ledger").iterdir())
     assert SECRET.encode() not in kept
 
@@ -73,7 +78,7 @@ def test_a_prompt_that_an_engine_quotes_is_told_to_nobody_else(
 def test_a_prompt_that_the_outside_quotes_with_its_values_put_back_is_told_to_nobody_else(
     open_house: HouseOpener, order: Orders
 ) -> None:
-    house = open_house(Layout(b={}, direct=("*",), sections={**TRIPS, "tier_c": {"redact": True}}))
+    house = open_house(Layout(b={}, direct=("*",), sections={**trips(), "tier_c": {"redact": True}}))
     text = events({"error": {"message": "cannot do: mail <EMAIL_1>"}})
     order(OUTSIDE, do="recite", text=text)
     mail = {"messages": [{"role": "user", "content": "mail alice@example.com"}]}
@@ -103,10 +108,11 @@ def test_a_model_that_nobody_serves_is_named_to_its_caller_alone(open_house: Hou
 def test_an_error_that_cannot_be_encoded_is_told_and_breaks_nothing(
     open_house: HouseOpener, backends: Backends, order: Orders, how: str
 ) -> None:
-    house = open_house(Layout(b={}, sections=TRIPS))
+    times = 1 if how == "later event" else 3
+    house = open_house(Layout(b={}, sections=trips(times)))
     fail(backends, order, how, {"error": {"message": HALF_A_PAIR}})
     kept_in = {**PROMPT, "stream": how != "reply", "lumbre": {"external": "never"}}
-    for _ in range(3):
+    for _ in range(times):
         told = house.ask(kept_in)
         assert b"bad " in told.body
         assert b"token" in told.body

@@ -50,15 +50,17 @@ def test_no_reservation_ever_goes_over_a_limit(limits: dict[str, int], happened:
             if told > today:  # a clock that is set back gives nothing back
                 today, spent = told, dict.fromkeys(TIERS, 0)
         else:
-            budget.settle(key, tier, number, keep=act == "keep")
+            kept = reserved.get(key, 0) // 2 if act == "keep" else 0
+            budget.settle(key, tier, number, keep=kept)
             spent[tier] += number
-            if act == "settle":
-                reserved.pop(key, None)
+            reserved[key] = kept
         for each in (*TIERS, ALL):
             assert budget.spent(each) + budget.reserved(each) == committed(each)
         for each in TIERS:
             rests = [limits[name] - committed(name) for name in (each, ALL) if name in limits]
             assert budget.left(each) == (min(rests) if rests else None)
+            idle = [limits[name] - committed(name) + budget.reserved(name) for name in (each, ALL) if name in limits]
+            assert budget.unspent(each) == (min(idle) if idle else None)
 
 
 def test_without_limits_everything_may_be_reserved_and_is_counted() -> None:
@@ -121,6 +123,19 @@ def test_a_machines_time_counts_once_however_many_share_it(spans: list[tuple[int
     seconds = len({second for start, end in ends for second in range(start, end)})
     exact = rate * seconds / 3600
     assert exact - 1e-6 <= total <= exact + len(spans)
+
+
+def test_what_a_machine_may_still_add_runs_down_with_its_time_and_up_with_who_joins_in() -> None:
+    meter = Meter(3600)
+    assert meter.rest(100.0, 20) == 0
+    meter.begin(100.0)
+    assert meter.rest(105.0, 20) == 15
+    meter.begin(110.0)
+    assert meter.end(112.0) == 12
+    assert meter.rest(112.0, 20) == 18
+    assert meter.rest(140.0, 20) == 0
+    meter.end(113.0)
+    assert meter.rest(113.0, 20) == 0
 
 
 def test_a_clock_that_runs_back_costs_nothing() -> None:

@@ -30,8 +30,9 @@ def crossing() -> Entry:
 
 ALL = (
     request(),
-    records.attempt("d-1", AT, Place("B", "express", "gpu-1", "m"), Tried(2, "engine_failed", 500, 0.25, 7)),
+    records.attempt("d-1", AT, Place("B", "express", "gpu-1", "m"), Tried(2, "engine_failed", 500, 0.25, 7, idle=True)),
     crossing(),
+    records.hold("d-1", AT, "gpu-1", 1800),
     records.switch(Switch("gpu-1", is_closed=True, reason="bill", by="operator"), AT),
     records.policy(Policy("drain-batch", AT + timedelta(hours=2)), AT, by="operator", reason="backlog"),
 )
@@ -76,7 +77,13 @@ def test_an_attempt_says_which_it_was_and_what_came_of_it() -> None:
     told = written(ALL[1])
     assert (told["tier"], told["label"], told["node"]) == ("B", "express", "gpu-1")
     assert (told["attempt"], told["outcome"], told["status"]) == (2, "engine_failed", 500)
-    assert (told["seconds"], told["cost_microusd"]) == (0.25, 7)
+    assert (told["seconds"], told["cost_microusd"], told["idle"]) == (0.25, 7, True)
+
+
+def test_a_hold_says_which_machine_begins_to_work_and_what_is_set_aside_for_it() -> None:
+    told = written(ALL[3])
+    assert (told["decision"], told["tier"], told["node"]) == ("d-1", "B", "gpu-1")
+    assert (told["reserved_microusd"], told["cost_microusd"]) == (1800, None)
 
 
 def test_a_crossing_says_how_much_left_for_where_and_not_what() -> None:
@@ -109,7 +116,7 @@ def test_a_switch_says_what_it_covers_and_is_never_shown_by_the_bare_word(name: 
 
 
 def test_a_policy_says_until_when_it_holds() -> None:
-    told = written(ALL[4])
+    told = written(ALL[5])
     assert (told["policy"], told["until"]) == ("drain-batch", "2026-12-01T12:30:00+00:00")
     assert (told["by"], told["reasons"]) == ("operator", ["backlog"])
     assert written(records.policy(Policy("balanced"), AT))["until"] is None

@@ -68,7 +68,7 @@ async def end_to_rest(home: Home) -> None:
 
 
 async def spend_the_rest(home: Home) -> None:
-    home.purse.for_tokens("x", 1000, 0)
+    home.purse.for_tokens("x", 1000, 0).settle(None)
 
 
 CHANGES: dict[Callable[[Home], Awaitable[None]], Callable[[Facts], object]] = {
@@ -124,7 +124,7 @@ def test_the_facts_are_the_same_while_nothing_changes(tmp_path: Path) -> None:
         with await tier.permit("one", 1, [lane], soon(), house.checks(Attempt("A", None, ("a1",), None))):
             tier.saw(lane, "one", failed=None)
             home.purse.for_tokens("x", 10, 0).settle(None)
-            home.purse.for_time("gpu-1").settle(None)
+            home.purse.for_time("gpu-1", "d-1").settle(None)
             tier.breakers.saw(lane, Seen.PROBED_WELL)
             assert house.facts() is facts
             with pytest.raises(SwitchClosed):
@@ -293,7 +293,7 @@ def test_it_says_what_keeps_all_work_from_a_tier(tmp_path: Path) -> None:
         house = home.house
         assert [house.why_not(name) for name in "ABC"] == [[], [], []]
         await home.board.close("global", None, "ana")
-        home.purse.for_tokens("x", 1000, 0)
+        home.purse.for_tokens("x", 1000, 0).settle(None)
         for name in "BC":
             switch, money = house.why_not(name)
             assert "global is closed (stopped)" in switch

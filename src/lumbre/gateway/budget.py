@@ -65,6 +65,11 @@ class Budget:
         ]
         return min(rests, default=None)
 
+    def unspent(self, tier: str) -> int | None:
+        """What would be left if all that is reserved came back unspent; None for no limit."""
+        rests = [limit - self.spent(key) for key in (ALL, tier) if (limit := self._limits.get(key)) is not None]
+        return min(rests, default=None)
+
     def reserve(self, key: str, tier: str, amount: int) -> bool:
         """Reserve for something, in place of what was reserved for it before; False, and nothing changes, if not all
         of it is there.
@@ -76,14 +81,15 @@ class Budget:
         self._reserved[key] = (tier, amount)
         return True
 
-    def settle(self, key: str, tier: str, cost: int, *, keep: bool = False) -> None:
+    def settle(self, key: str, tier: str, cost: int, *, keep: int = 0) -> None:
         """It cost so much; what was reserved for it is free again.
 
         Args:
-            keep: it goes on, and so does what is reserved for it.
+            keep: it goes on, and so much of it stays reserved.
         """
-        if not keep:
-            self._reserved.pop(key, None)
+        self._reserved.pop(key, None)
+        if keep:
+            self._reserved[key] = (tier, keep)
         if cost:
             self._spent[tier] = self._spent.get(tier, 0) + cost
 
@@ -103,6 +109,7 @@ class Meter:
         self._price = microusd_per_hour
         self._running = 0
         self._counted_to = 0.0
+        self._began_at = 0.0
 
     @property
     def is_running(self) -> bool:
@@ -117,10 +124,15 @@ class Meter:
         """What has run up since a request ended last, and what another may add that takes so long."""
         return self.price((now - self._counted_to if self._running else 0.0) + longest_s)
 
+    def rest(self, now: float, longest_s: float) -> int:
+        """What those for whom it works may still add, if the last of them that began takes so long."""
+        return self.price(self._began_at + longest_s - now) if self._running else 0
+
     def begin(self, now: float) -> None:
         """A request begins; `now` in monotonic seconds."""
         if self._running == 0:
             self._counted_to = now
+        self._began_at = now
         self._running += 1
 
     def end(self, now: float) -> int:

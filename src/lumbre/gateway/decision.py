@@ -302,7 +302,7 @@ class _Making:
         if (switch := self._closed(tier, label)) is not None:
             return stopped_by(switch)
         if tier in facts.over_budget:
-            return Unfit("over_budget", f"today's budget leaves nothing for tier {tier}")
+            return Unfit("over_budget", f"today's budget leaves too little for tier {tier}")
         return None
 
     def _node_unfit(self, node: Node, tier: str, label: str | None) -> Unfit | None:

@@ -1,4 +1,4 @@
-"""What the ledger says of a request, an attempt, a crossing, a switch and a policy. Pure; `store` keeps it.
+"""What the ledger says of a request, an attempt, a crossing, a hold, a switch and a policy. Pure; `store` keeps it.
 
 Every record has the nine keys of `KEYS`, null where one does not apply, and after them those of its kind. It has names,
 sizes, counts and codes, and never what was asked or answered.
@@ -16,7 +16,7 @@ from lumbre.wire.openai.story import Usage
 Entry = dict[str, Any]
 """One record, as it is written: JSON, but for `at` and `until`, which are aware moments in UTC."""
 
-KINDS = ("request", "attempt", "crossing", "switch", "policy")
+KINDS = ("request", "attempt", "crossing", "hold", "switch", "policy")
 KEYS = ("kind", "decision", "at", "tier", "node", "model", "status", "reasons", "cost_microusd")
 
 _CALLERS_CHARS = 200
@@ -83,6 +83,7 @@ class Tried:
         outcome: as in `Ended`.
         status: the HTTP status that the upstream gave; None if it gave none.
         seconds: from its dispatch to its end.
+        idle: nobody is left for whom its machine works; None where no machine's time is paid.
     """
 
     number: int
@@ -90,6 +91,7 @@ class Tried:
     status: int | None
     seconds: float
     cost_microusd: int | None = None
+    idle: bool | None = None
 
 
 @dataclass(slots=True)
@@ -101,7 +103,7 @@ class Parcel:
         size_bytes: of the body.
         sha256: of the same bytes, in hex.
         messages: how many it holds.
-        redactions: what was taken out of it, by kind: how often.
+        redactions: how many different values of each kind are hidden in it.
         reserved_microusd: set aside for it until its cost is known.
     """
 
@@ -150,6 +152,7 @@ def attempt(decision: str, at: datetime, place: Place, tried: Tried, reasons: Se
     entry["attempt"] = tried.number
     entry["outcome"] = tried.outcome
     entry["seconds"] = tried.seconds
+    entry["idle"] = tried.idle
     return entry
 
 
@@ -168,6 +171,16 @@ def crossing(decision: str, at: datetime, place: Place, parcel: Parcel, reasons:
         "redactions": dict(parcel.redactions),
         "reserved_microusd": parcel.reserved_microusd,
     }
+
+
+def hold(decision: str, at: datetime, node: str, reserved_microusd: int) -> Entry:
+    """A paid machine that was idle is about to work. The attempt that leaves it idle again ends this.
+
+    Args:
+        decision: of the request that it begins to work for.
+        reserved_microusd: set aside for its time, whoever shares it.
+    """
+    return {**_entry("hold", decision, at, Place("B", None, node), ()), "reserved_microusd": reserved_microusd}
 
 
 def switch(moved: Switch, at: datetime) -> Entry:

@@ -7,7 +7,7 @@ parsed, and no file is ever held whole.
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from datetime import date
 from pathlib import Path
 
@@ -143,6 +143,22 @@ def entry_of(line: bytes) -> Entry | None:
     except orjson.JSONDecodeError:
         return None
     return entry if isinstance(entry, dict) else None
+
+
+def wanted_of(kinds: Collection[str], tiers: Collection[str]) -> Callable[[bytes], bool]:
+    """Whether a line may be a record of these kinds and tiers: to ask costs a tenth of parsing it.
+
+    Args:
+        kinds: some of `KINDS`; none: all.
+        tiers: as in a `Place`; none: all.
+    """
+    begins = tuple(b'{"kind":"%s"' % kind.encode() for kind in kinds) or b""
+    needles = [b'"tier":"%s"' % tier.encode() for tier in tiers] or [b""]
+
+    def is_wanted(line: bytes) -> bool:
+        return line.startswith(begins) and any(needle in line for needle in needles)
+
+    return is_wanted
 
 
 def place_of(cursor: str) -> tuple[date, int]:

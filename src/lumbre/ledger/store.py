@@ -13,18 +13,18 @@ import asyncio
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import orjson
 
 from lumbre.core.errors import OperatorError
 from lumbre.ledger.records import Entry
-from lumbre.ledger.scan import Scan, day_path, days, entry_of, place_of
+from lumbre.ledger.scan import Scan, day_path, days, entry_of, place_of, wanted_of
 
 ANSWER_S = 30.0
 """How long a question may take; a day of a million records takes a second."""
@@ -90,9 +90,9 @@ class Ledger:
         Raises:
             OSError: it is not written, and will not be.
         """
-        day = _day_of(entry)
+        day, line = _day_of(entry), _line(entry)
         # Its day goes last: if another fails, the caller does not hear that this is unwritten when it is not.
-        self._held[day] = [*self._held.pop(day, ()), _line(entry)]
+        self._held[day] = [*self._held.pop(day, ()), line]
         try:
             self._write()
         except OSError:
@@ -140,19 +140,24 @@ class Ledger:
         place = None if after is None else place_of(after)
         return await self._ask(lambda scan: scan.page(place, limit, kind))
 
-    def today(self, day: date) -> Iterator[Entry]:
-        """What is written of one UTC day, oldest first; nothing if there is no file. It blocks.
+    def today(self, day: date, *, kinds: Collection[str] = (), tiers: Collection[str] = ()) -> Iterator[Entry]:
+        """What is written of one UTC day, oldest first; nothing if there is no file. It blocks: a
+        second for a million records of which few are asked for, some seconds if all are.
+
+        Args:
+            kinds: only these of `KINDS`; none: all.
+            tiers: only of these; none: all.
 
         Raises:
             OSError: the file cannot be read; with the first record asked for, or a later one.
         """
-        path, skipped = day_path(self._folder, day), 0
+        path, skipped, is_wanted = day_path(self._folder, day), 0, wanted_of(kinds, tiers)
         try:
             file = path.open("rb")
         except FileNotFoundError:
             return
         with file:
-            for line in file:
+            for line in filter(is_wanted, file):
                 if (entry := entry_of(line)) is None:
                     skipped += 1
                 else:
@@ -240,4 +245,23 @@ def _day_of(entry: Entry) -> date:
 
 
 def _line(entry: Entry) -> bytes:
-    return orjson.dumps(entry, option=orjson.OPT_APPEND_NEWLINE)
+    """A record as it is written, whatever a caller or an upstream got into it."""
+    try:
+        return orjson.dumps(entry, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:
+        return orjson.dumps(_plain(entry), option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _plain(value: object) -> Any:
+    """What JSON in UTF-8 can say of a value: half a surrogate pair and a number of any length are no part of it."""
+    match value:
+        case None | bool() | float() | datetime():
+            return value
+        case int():
+            return max(-(2**63), min(value, 2**63 - 1))
+        case Mapping():
+            return {_plain(str(name)): _plain(each) for name, each in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [_plain(each) for each in value]
+        case _:
+            return str(value).encode("utf-8", "replace").decode()

@@ -44,7 +44,6 @@ _UNCANCELLABLE_BYTES = 512
 """Of text in one call for embeddings to an engine that works on after its caller has gone."""
 
 _BROKE = "it failed in the middle of its answer"
-_FREE = Usage(0, 0, estimated=False)
 
 
 class Lacking(Exception):
@@ -120,7 +119,7 @@ class Attempts:
             if plan.began_at is None:
                 plan.began_at = now
             record.attempts += 1
-            record.usage, record.outcome, record.answered = NOTHING, "", False
+            record.usage, record.outcome, record.refused = NOTHING, "", False
             run = Run(plan, attempt, record.attempts, now)
             try:
                 await self._carry(run, permit, client, record)
@@ -143,7 +142,7 @@ class Attempts:
         else:
             said = speech(call, lane, run.attempt.model)
             if run.attempt.tier == "B":
-                run.hold = self._house.purse.for_time(lane.id)
+                run.hold = self._house.purse.for_time(lane.id, call.decision)
         tier = self._house.tier(run.attempt.tier)
         works = partial(tier.saw, lane, call.decision, failed=None)
         await self._relay(self._passage(run, client, record, lane, said, works), permit, call, said, body)
@@ -196,26 +195,35 @@ class Attempts:
         if isinstance(error, CapacityError):
             # Nothing was sent: no money, or a switch was closed meanwhile. That is no attempt on the node.
             record.attempts -= 1
-            if run.hold is not None:
-                run.hold.settle(_FREE)
+            if run.hold is not None:  # the ledger has a crossing, or a hold, that has to end
+                self._settle(run, lane, record, error.code, NOTHING, free=True)
             return
         # What an upstream calls its own refusal is its own text.
         own = isinstance(error, UpstreamRefusal) or record.outcome == "upstream_refused"
-        # Nothing is charged for what never came to be answered. An answer that was cut may be, whatever it said.
-        answered = record.answered and (record.spoken or not isinstance(error, EngineFailed))
+        # Nobody charges for what was never sent, or was refused. What was sent and not answered may be charged for.
+        unsent = isinstance(error, NoConnection | ConnectExpired)
+        free = unsent or record.refused or (isinstance(error, EngineFailed) and not record.spoken)
         outcome = "upstream_refused" if own else error.code
-        self._settle(run, lane, record, outcome, record.usage if answered else _FREE, status=_status_of(error))
+        self._settle(run, lane, record, outcome, record.usage, status=_status_of(error), free=free)
 
     def _settle(
-        self, run: Run, lane: Lane, record: Record, outcome: str, usage: Usage, status: int | None = None
+        self,
+        run: Run,
+        lane: Lane,
+        record: Record,
+        outcome: str,
+        usage: Usage,
+        *,
+        status: int | None = None,
+        free: bool = False,
     ) -> None:
-        if record.outcome == "upstream_refused":
-            usage = _FREE
-        cost = 0 if run.hold is None else run.hold.settle(usage)
+        hold = run.hold
+        cost = 0 if hold is None else hold.settle(usage, free=free or record.refused)
         record.cost_microusd += cost
         attempt = run.attempt
         place = entries.Place(attempt.tier, attempt.label, lane.id, lane.target(attempt.model))
-        tried = entries.Tried(run.number, outcome, status, round(self._clock() - run.began_at, 6), cost)
+        idle = None if hold is None else hold.idle
+        tried = entries.Tried(run.number, outcome, status, round(self._clock() - run.began_at, 6), cost, idle)
         self._ledger.add(entries.attempt(run.plan.call.decision, datetime.now(UTC), place, tried))
 
     async def _relay(self, passage: Passage, permit: Permit, call: Call, said: Speech, body: bytes | None) -> None:

@@ -28,7 +28,8 @@ class Flow:
     @property
     def problems(self) -> list[str]:
         """What the operator has to know, and mend: state or records that could not be read."""
-        told = (self._house.board.problem, self._house.purse.problem)
+        purse = self._house.purse
+        told = (self._house.board.problem, purse.problem, *purse.warnings)
         return [problem for problem in told if problem is not None]
 
     @property

@@ -98,7 +98,7 @@ class House:
         if not self.has_key(name):
             reasons.append("it has no key")
         if name in facts.over_budget:
-            reasons.append(f"today's budget leaves nothing: {self.purse.problem or 'it is spent'}")
+            reasons.append(f"today's budget leaves nothing: {self.purse.why_over(name)}")
         return reasons
 
     def is_closed(self, name: str) -> bool:

@@ -1,16 +1,18 @@
 """Tier C's lane, and the purse that it and the burst nodes are paid from, out of the settings. Driver."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, time, timedelta
 
 from lumbre.backends.permit import Address
 from lumbre.core.errors import SettingsError
 from lumbre.gateway.budget import ALL, MICRO, TokenPrice
 from lumbre.gateway.capability import Capability
 from lumbre.gateway.health import Health, HealthState
+from lumbre.ledger.records import Entry
 from lumbre.ledger.store import Ledger, utc_now
 from lumbre.runtime.lanes import Lane
-from lumbre.runtime.purse import Purse
+from lumbre.runtime.purse import COUNTED, Purse
 from lumbre.runtime.schema import Settings, TierCSection
 from lumbre.runtime.sources import said
 
@@ -84,13 +86,27 @@ def made_purse(settings: Settings, ledger: Ledger, news: Callable[[], None]) -> 
         longest_s=settings.deadlines.total_s,
         now=utc_now,
         news=news,
+        write=ledger.add_now,
     )
+    for warning in purse.warnings:
+        log.warning("%s", warning)
+    day = utc_now().date()
     try:
-        purse.restore(ledger.today(utc_now().date()))
+        purse.restore(_today(ledger, day), _before(ledger, day, settings.deadlines.total_s))
     except OSError as error:
         log.error("the ledger cannot be read, so nothing is spent today: %s", error)
         purse.fail_closed(f"the ledger cannot be read: {error.strerror or error}")
     return purse
+
+
+def _today(ledger: Ledger, day: date) -> Iterator[Entry]:
+    return ledger.today(day, kinds=COUNTED, tiers=("B", "C"))
+
+
+def _before(ledger: Ledger, day: date, longest_s: float) -> Iterator[Entry]:
+    """The end of the day before: what began then may still have been on its way when this one did."""
+    since = (datetime.combine(day, time(), UTC) - timedelta(seconds=longest_s)).isoformat()
+    return (entry for entry in _today(ledger, day - timedelta(days=1)) if str(entry.get("at")) >= since)
 
 
 def _microusd(usd: float) -> int:

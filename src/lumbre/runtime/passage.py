@@ -182,6 +182,7 @@ async def relay_refusal(passage: Passage, exchange: Exchange, body: bytes | None
             client's API, or the stream has already begun.
     """
     status = exchange.status
+    passage.record.refused = True
     if not 400 <= status <= 599:
         raise UpstreamError(f"the upstream answers with status {status}, which is none; see its base_url")
     if status in OPERATORS:

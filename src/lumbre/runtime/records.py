@@ -34,7 +34,7 @@ class Record:
         attempts: how often it was dispatched.
         cost_microusd: of all attempts.
         told_node: the node that the reply's head has named.
-        answered: the upstream has begun an answer that is no refusal.
+        refused: the upstream has answered, and with a refusal.
         spoken: the client has had something of the answer, so nobody else can be asked any more.
         named: what was asked for: a tier's word, a model that is served, or the alias; never the caller's own words.
         param: the field that was at fault.
@@ -59,7 +59,7 @@ class Record:
     told_node: str = ""
     named: str = ""
     spoken: bool = False
-    answered: bool = False
+    refused: bool = False
     param: str | None = None
     finished: bool = False
     usage: Usage = NOTHING

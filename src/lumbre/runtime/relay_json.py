@@ -43,7 +43,6 @@ async def relay_json(passage: Passage, opening: Opening) -> None:
             await relay_refusal(passage, exchange)
             return
         check_encoding(exchange)
-        passage.record.answered = True
         body = exchange.arrived()
         if body is None or len(body) > passage.reply_limit_bytes:
             # The header of such a reply comes when the engine is done, so the wait for the body begins here.
@@ -74,7 +73,6 @@ async def relay_folded(passage: Passage, opening: Opening) -> None:
             await relay_refusal(passage, exchange)
             return
         check_encoding(exchange)
-        passage.record.answered = True
         if exchange.content_type != EVENT_STREAM:
             raise UpstreamError(f"asked for a stream, the upstream answered with {exchange.content_type}")
         folding = _Folding(passage, exchange)

@@ -44,7 +44,6 @@ async def relay_stream(passage: Passage, opening: Opening) -> None:
             await relay_refusal(passage, exchange)
         else:
             check_encoding(exchange)
-            passage.record.answered = True
             if exchange.content_type != EVENT_STREAM:
                 raise UpstreamError(f"asked for a stream, the upstream answered with {exchange.content_type}")
             await _StreamRelay(passage, exchange, countdown).run()

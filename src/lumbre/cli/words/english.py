@@ -211,6 +211,7 @@ TEXTS: Mapping[str, str] = MappingProxyType(
         "record.request": "request",
         "record.attempt": "attempt",
         "record.crossing": "crossing",
+        "record.hold": "hold",
         "record.switch": "switch",
         "record.policy": "policy",
         "doctor.help": "Check this machine, and say what to do.",

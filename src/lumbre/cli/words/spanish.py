@@ -223,6 +223,7 @@ TEXTS: Mapping[str, str] = MappingProxyType(
         "record.request": "petición",
         "record.attempt": "intento",
         "record.crossing": "salida",
+        "record.hold": "reserva",
         "record.switch": "interruptor",
         "record.policy": "política",
         "doctor.help": "Revisa esta máquina y dice qué hacer.",
