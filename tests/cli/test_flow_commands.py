@@ -292,7 +292,7 @@ def test_all_of_it_speaks_spanish(flow: FlowShell) -> None:
     assert row(spanish["switch",], "express")[:4] == ["express", "etiqueta", "cerrado (detenido)", "maria"]
     assert re.search(rf"^interruptor express: cerrado \(detenido\), maria, {MOMENT}$", spanish["status",], re.MULTILINE)
     assert row(spanish["status",], "house")[1:4] == ["A", "listo", "cerrado (deja pasar)"]
-    assert row(spanish["nodes",], "gpu-1")[2] == "en marcha"
+    assert row(spanish["nodes",], "gpu-1")[2] == "detenido"
     assert " petición " in spanish["ledger", decision]
     assert spanish["explain", "x", "--complexity", "high"].startswith("iría al nivel A: house\npolítica balanced, ")
     assert row(spanish["explain", "x", "--complexity", "high"], "1")[:4] == [

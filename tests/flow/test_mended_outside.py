@@ -57,11 +57,11 @@ def test_what_the_outside_has_no_words_for_falls_at_each_door(
     open_house: HouseOpener, backends: Backends, redact: bool
 ) -> None:
     house = open_house(Layout(b={}, c="anthropic", direct=("*",), sections={"tier_c": {"redact": redact}}))
-    asked_for = {"model": "tier-c", "logit_bias": {"5": 1}}
+    asked_for: Json = {"model": "tier-c", "logit_bias": {"5": 1}}
     chat = ask_at(house, "/v1/chat/completions", said_at("/v1/chat/completions", **asked_for))
     assert (chat.status, chat.tier) == (200, "A"), chat.body
     # At the door of its own API it is passed on as it came, unless it has to be read for what is to be hidden.
-    both = {"model": "tier-c", "temperature": 0.5, "top_p": 0.5}
+    both: Json = {"model": "tier-c", "temperature": 0.5, "top_p": 0.5}
     messages = ask_at(house, "/v1/messages", said_at("/v1/messages", **both))
     assert (messages.status, messages.tier) == (200, "A" if redact else "C"), messages.body
     assert asked(backends).get(OUTSIDE, 0) == (0 if redact else 1)

@@ -135,16 +135,10 @@ class SlowCounter:
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"]))
-                if self.path.endswith(("input_tokens", "tokenize")):
+                if self.path.endswith("input_tokens"):
                     told.counted.append(body.decode())
                     told.go.wait(20)
-                    self.say({"input_tokens": 5})
-                else:
-                    message = {"role": "assistant", "content": "hi"}
-                    choice = {"index": 0, "finish_reason": "stop", "message": message}
-                    self.say(
-                        {"id": "x", "object": "chat.completion", "created": 1, "model": "slow", "choices": [choice]}
-                    )
+                self.say({"input_tokens": 5})
 
             def say(self, document: Any) -> None:
                 body = json.dumps(document).encode()
