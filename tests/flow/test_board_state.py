@@ -76,7 +76,13 @@ def test_at_a_first_start_everything_flows(open_house: HouseOpener) -> None:
     assert house.flow()["problems"] == []
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+OFTEN = ("deleted", "cut off")
+"""The losses that are tried each time; a start makes the same of all others."""
+
+
+@pytest.mark.parametrize(
+    "loss", [loss if loss in OFTEN else pytest.param(loss, marks=pytest.mark.slow) for loss in LOSSES]
+)
 def test_after_lost_state_nothing_is_spent_until_somebody_says_so(
     open_house: HouseOpener, reopen: Reopen, backends: Backends, tmp_path: Path, loss: str
 ) -> None:

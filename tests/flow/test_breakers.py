@@ -44,7 +44,9 @@ def limits(**breaker: float) -> Json:
     return {"breaker": {"failures": 1, "open_s": 60, "most_open_s": 60, "probe_s": 60, **breaker}}
 
 
-@pytest.mark.parametrize("failing", [503, 0], ids=["503", "silence"])
+@pytest.mark.parametrize(
+    "failing", [pytest.param(503, id="503"), pytest.param(0, id="silence", marks=pytest.mark.slow)]
+)
 def test_failed_probes_open_it_with_no_traffic_at_all(
     open_house: HouseOpener, backends: Backends, failing: int
 ) -> None:
@@ -75,7 +77,14 @@ def test_fewer_failed_probes_do_not(open_house: HouseOpener, backends: Backends)
         backends["one"].answer_models_with(200)
 
 
-@pytest.mark.parametrize("failure", [FAILS, {"do": "cut_before_head"}, {"do": "not_json"}], ids=str)
+@pytest.mark.parametrize(
+    "failure",
+    [
+        pytest.param(FAILS, id="500"),
+        pytest.param({"do": "cut_before_head"}, id="cut", marks=pytest.mark.slow),
+        pytest.param({"do": "not_json"}, id="not JSON", marks=pytest.mark.slow),
+    ],
+)
 def test_failed_requests_open_it_though_it_answers_its_probes(
     open_house: HouseOpener, backends: Backends, order: Orders, failure: Json
 ) -> None:
@@ -213,8 +222,15 @@ def test_the_others_are_told_at_once_when_the_trial_fails(
     assert breaker(house, "one") == "open"
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
-@pytest.mark.parametrize(("name", "tier"), [("one", "A"), ("gpu-1", "B")])
+@pytest.mark.parametrize(
+    ("name", "tier", "stream"),
+    [
+        ("one", "A", False),
+        ("gpu-1", "B", True),
+        pytest.param("one", "A", True, marks=pytest.mark.slow),
+        pytest.param("gpu-1", "B", False, marks=pytest.mark.slow),
+    ],
+)
 def test_a_trial_whose_client_leaves_is_given_back(
     open_house: HouseOpener, backends: Backends, order: Orders, name: str, tier: str, stream: bool
 ) -> None:
@@ -250,6 +266,7 @@ def test_a_trial_without_a_verdict_is_given_back(
     assert breaker(house, "gpu-1") == "closed"
 
 
+@pytest.mark.slow
 def test_who_flaps_stays_open_longer_each_time_up_to_a_cap(
     open_house: HouseOpener, backends: Backends, order: Orders
 ) -> None:

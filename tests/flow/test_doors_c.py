@@ -255,7 +255,9 @@ def test_an_error_says_who_gave_it(ask: Ask, order: Orders, door: str) -> None:
     assert (headers["x-lumbre-tier"], headers["x-lumbre-node"]) == ("C", OUTSIDE)
 
 
-@each_door
+@pytest.mark.parametrize(
+    "door", [pytest.param(door, marks=[pytest.mark.slow] if door == "responses" else []) for door in DOORS]
+)
 @pytest.mark.parametrize("status", [429, 529])
 def test_when_the_outside_wants_to_be_left_alone_the_client_is_told_for_how_long(
     ask: Ask, house: House, order: Orders, status: int, door: str

@@ -33,12 +33,31 @@ def budget(house: House) -> tuple[int, int]:
     return told["spent_microusd"], told["reserved_microusd"]
 
 
+@pytest.fixture(scope="module")
+def anthropics(open_house_for_module: HouseOpener) -> House:
+    """Before an outside API of Anthropic's kind."""
+    return open_house_for_module(priced("anthropic"))
+
+
+@pytest.fixture(scope="module")
+def openais(open_house_for_module: HouseOpener) -> House:
+    """Before an outside API of OpenAI's kind."""
+    return open_house_for_module(priced())
+
+
+@pytest.fixture(params=["openais", "anthropics"])
+def either(request: pytest.FixtureRequest) -> House:
+    """Before one kind or the other."""
+    house: House = request.getfixturevalue(request.param)
+    return house
+
+
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
 @pytest.mark.parametrize("way", ["fall", "explicit", "bound", "A is closed"])
 def test_an_api_without_completions_is_never_asked_for_one(
-    open_house: HouseOpener, backends: Backends, order: Orders, way: str, stream: bool
+    anthropics: House, backends: Backends, order: Orders, way: str, stream: bool
 ) -> None:
-    house = open_house(Layout(b={}, c="anthropic", direct=("*",)))
+    house = anthropics
     if way != "A is closed":
         order("one", **FAILS)
     else:
@@ -47,6 +66,7 @@ def test_an_api_without_completions_is_never_asked_for_one(
     answer = ask_at(house, "/v1/completions", said_at("/v1/completions", stream=stream, **more))
     assert answer.status in (400, 503), answer.body
     assert answer.error["code"] in ("unsupported_endpoint", "unsupported_field", "rogue_503", "switch_closed")
+    house.open("A")
     assert OUTSIDE not in asked(backends)
     (record,) = records_of(house, answer.decision, "request")
     assert record["outcome"] != "internal"
@@ -106,7 +126,6 @@ def test_images_are_set_aside_for(open_house: HouseOpener) -> None:
     assert crossing["reserved_microusd"] >= 20 * 1000 * TOKEN_MICROUSD
 
 
-@pytest.mark.parametrize("api", ["openai", "anthropic"])
 @pytest.mark.parametrize(
     "wish",
     [
@@ -117,10 +136,8 @@ def test_images_are_set_aside_for(open_house: HouseOpener) -> None:
     ],
     ids=["401", "402", "302", "error first"],
 )
-def test_what_was_never_answered_costs_nothing(
-    open_house_for_module: HouseOpener, backends: Backends, order: Orders, api: str, wish: Json
-) -> None:
-    house = _house_of(open_house_for_module, api)
+def test_what_was_never_answered_costs_nothing(either: House, backends: Backends, order: Orders, wish: Json) -> None:
+    house = either
     before = budget(house)
     order(OUTSIDE, **wish)
     answer = house.ask({**BOUND, "stream": True, "max_tokens": 100})
@@ -132,12 +149,9 @@ def test_what_was_never_answered_costs_nothing(
     assert attempt["cost_microusd"] == 0
 
 
-@pytest.mark.parametrize("api", ["openai", "anthropic"])
 @pytest.mark.parametrize("wish", [{"do": "cut"}, {"do": "error_event"}], ids=["cut", "error later"])
-def test_an_answer_that_is_cut_costs_what_was_set_aside(
-    open_house_for_module: HouseOpener, order: Orders, api: str, wish: Json
-) -> None:
-    house = _house_of(open_house_for_module, api)
+def test_an_answer_that_is_cut_costs_what_was_set_aside(either: House, order: Orders, wish: Json) -> None:
+    house = either
     spent, _ = budget(house)
     order(OUTSIDE, **wish)
     answer = house.ask({**BOUND, "stream": True, "max_tokens": 100})
@@ -146,15 +160,6 @@ def test_an_answer_that_is_cut_costs_what_was_set_aside(
     assert budget(house) == (spent + crossing["reserved_microusd"], 0)
     (attempt,) = records_of(house, answer.decision, "attempt")
     assert attempt["cost_microusd"] == crossing["reserved_microusd"]
-
-
-_houses: dict[str, House] = {}
-
-
-def _house_of(open_one: HouseOpener, api: str) -> House:
-    if api not in _houses:
-        _houses[api] = open_one(priced(api))
-    return _houses[api]
 
 
 def test_a_refused_key_is_the_operators_and_falls(open_house: HouseOpener, order: Orders) -> None:

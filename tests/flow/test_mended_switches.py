@@ -9,13 +9,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flow.flow_house import Backends, House, HouseOpener, Json, Layout
+from flow.flow_house import OUTSIDE, Backends, House, HouseOpener, Json, Layout
 from flow.orders import Orders, ask_at, asked, given_orders
+from lumbre.gateway.policy import POLICIES
 from wire_client import Call, poll
 
 ON_B: Json = {"lumbre": {"affinity": "B"}}
@@ -44,7 +46,9 @@ def started_with_closed(
         yield house
 
 
-@pytest.mark.parametrize("switch", ["B", "express", "gpu-1", "global"])
+@pytest.mark.parametrize(
+    "switch", ["B", "gpu-1", *(pytest.param(each, marks=pytest.mark.slow) for each in ("express", "global"))]
+)
 def test_what_was_closed_at_the_start_is_probed_at_once_when_it_is_opened(
     open_house: HouseOpener, backends: Backends, tmp_path: Path, switch: str
 ) -> None:
@@ -108,12 +112,11 @@ def test_who_makes_embeddings_is_not_probed_while_tier_a_is_closed(open_house: H
     assert ask_at(house, "/v1/embeddings", said).status == 200
 
 
-@pytest.mark.parametrize("policy", ["balanced", "drain-batch", "drain-express"])
-def test_embeddings_are_no_business_of_a_drain_or_of_rented_machines(open_house: HouseOpener, policy: str) -> None:
+def test_embeddings_are_no_business_of_a_drain_or_of_rented_machines(open_house: HouseOpener) -> None:
     house = open_house()
-    house.policy(policy)
     house.close("global")
-    for klass in ("background", "interactive"):
+    for policy, klass in product(POLICIES, ("background", "interactive")):
+        house.policy(policy)
         said = {"model": "auto", "input": "x"}
         answer = ask_at(house, "/v1/embeddings", said, {"X-Lumbre-Class": klass})
         assert (answer.status, answer.tier) == (200, "A"), answer.body
@@ -234,18 +237,29 @@ def test_two_who_close_at_once_are_both_in_the_ledger(open_house: HouseOpener) -
     assert all(f"the reason of {each['by']}" in json.dumps(each) for each in told)
 
 
-@pytest.mark.parametrize(("name", "switch"), [("one", "A"), ("gpu-1", "express"), ("gpu-1", "gpu-1")])
+@pytest.mark.parametrize(
+    ("tier", "name", "switches"),
+    [
+        ("A", "one", ("A",)),
+        ("B", "gpu-1", ("express", "gpu-1", "B", "global")),
+        ("C", OUTSIDE, ("C", "global")),
+    ],
+    ids=["A", "B", "C"],
+)
 def test_to_close_and_open_a_switch_ends_a_rest(
-    open_house: HouseOpener, backends: Backends, order: Orders, name: str, switch: str
+    open_house: HouseOpener, backends: Backends, order: Orders, tier: str, name: str, switches: tuple[str, ...]
 ) -> None:
-    house = open_house(Layout(b={"gpu-1": ("express",)}, c=None, sections=SELDOM))
-    bound: Json = {"lumbre": {"affinity": "A" if name == "one" else "B"}}
-    order(name, times=1, do="refuse", status=503, retry_after="86400")
-    assert house.ask(bound).status == 503
-    assert house.states()[name] == "cooling"
-    assert house.ask(bound).status == 503
-    assert asked(backends) == {name: 1}
-    house.close(switch)
-    house.open(switch)
-    assert house.ask(bound).status == 200
-    assert house.states()[name] == "ready"
+    layout = Layout(b={"gpu-1": ("express",)}, direct=("*",), sections={"breaker": {"probe_s": 20}})
+    house = open_house(layout)
+    bound: Json = {"lumbre": {"affinity": tier}}
+    for switch in switches:
+        backends.forget()
+        order(name, times=1, do="refuse", status=503, retry_after="86400")
+        assert house.ask(bound).status == 503
+        assert house.states()[name] == "cooling"
+        assert house.ask(bound).status == 503
+        assert asked(backends) == {name: 1}
+        house.close(switch)
+        house.open(switch)
+        assert house.ask(bound).status == 200
+        assert house.states()[name] == "ready"

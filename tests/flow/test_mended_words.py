@@ -25,8 +25,7 @@ WHY = {
 """What the gateway says of an engine that failed so."""
 
 
-def trips(failures: int = 3) -> Json:
-    return {"breaker": {"failures": failures, "open_s": 60, "most_open_s": 60, "probe_s": 60}}
+TRIPS: Json = {"breaker": {"failures": 3, "open_s": 60, "most_open_s": 60, "probe_s": 60}}
 
 
 @pytest.fixture
@@ -60,10 +59,9 @@ def told_to_everybody(house: House) -> bytes:
 def test_a_prompt_that_an_engine_quotes_is_told_to_nobody_else(
     open_house: HouseOpener, backends: Backends, order: Orders, how: str
 ) -> None:
-    times = 1 if how == "later event" else 3
-    house = open_house(Layout(b={}, c=None, sections=trips(times)))
+    house = open_house(Layout(b={}, c=None, sections=TRIPS))
     fail(backends, order, how, QUOTED)
-    answers = [house.ask({**PROMPT, "stream": how != "reply"}) for _ in range(times)]
+    answers = [house.ask({**PROMPT, "stream": how != "reply"}) for _ in range(3)]
     assert house.states() == {"one": "tripped"}
     assert all(records_of(house, answer.decision) for answer in answers)
     everything = told_to_everybody(house).decode()
@@ -77,7 +75,7 @@ def test_a_prompt_that_an_engine_quotes_is_told_to_nobody_else(
 def test_a_prompt_that_the_outside_quotes_with_its_values_put_back_is_told_to_nobody_else(
     open_house: HouseOpener, order: Orders
 ) -> None:
-    house = open_house(Layout(b={}, direct=("*",), sections={**trips(), "tier_c": {"redact": True}}))
+    house = open_house(Layout(b={}, direct=("*",), sections={**TRIPS, "tier_c": {"redact": True}}))
     text = events({"error": {"message": "cannot do: mail <EMAIL_1>"}})
     order(OUTSIDE, do="recite", text=text)
     mail = {"messages": [{"role": "user", "content": "mail alice@example.com"}]}
@@ -107,11 +105,10 @@ def test_a_model_that_nobody_serves_is_named_to_its_caller_alone(open_house: Hou
 def test_an_error_that_cannot_be_encoded_is_told_and_breaks_nothing(
     open_house: HouseOpener, backends: Backends, order: Orders, how: str
 ) -> None:
-    times = 1 if how == "later event" else 3
-    house = open_house(Layout(b={}, sections=trips(times)))
+    house = open_house(Layout(b={}, sections=TRIPS))
     fail(backends, order, how, {"error": {"message": HALF_A_PAIR}})
     kept_in = {**PROMPT, "stream": how != "reply", "lumbre": {"external": "never"}}
-    for _ in range(times):
+    for _ in range(3):
         told = house.ask(kept_in)
         assert b"bad " in told.body
         assert b"token" in told.body

@@ -152,7 +152,9 @@ SLOW: dict[str, tuple[Json, tuple[bool, ...]]] = {
 }
 
 
-@each_door
+@pytest.mark.parametrize(
+    "door", [pytest.param(door, marks=[pytest.mark.slow] if door != "chat" else []) for door in DOORS]
+)
 @pytest.mark.parametrize(
     ("failure", "stream"),
     [(name, stream) for name, (_, forms) in SLOW.items() for stream in forms],

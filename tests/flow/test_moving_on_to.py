@@ -42,6 +42,7 @@ def test_a_number_of_seconds_is_waited_for(open_house: HouseOpener, backends: Ba
     assert 2 <= asked_again.started_s - refused.started_s < 6
 
 
+@pytest.mark.slow
 def test_a_date_is_waited_for(open_house: HouseOpener, backends: Backends, order: Orders) -> None:
     house = open_house(Layout(b={}))
     poll(lambda: 0.3 < time.time() % 1 < 0.5, what="the second has no middle")
@@ -54,6 +55,7 @@ def test_a_date_is_waited_for(open_house: HouseOpener, backends: Backends, order
     assert until - 0.05 <= asked_again < until + 4
 
 
+@pytest.mark.slow
 def test_of_two_wishes_to_be_left_alone_the_later_holds(
     open_house: HouseOpener, backends: Backends, order: Orders
 ) -> None:

@@ -52,7 +52,12 @@ def settings_without_key(folder: Path, case: str) -> tuple[dict[str, Any], str |
 
 
 @pytest.mark.parametrize(
-    "case", ["env unset", "env empty", "env blank", "file missing", "file empty", "file blank", "file of bytes"]
+    "case",
+    [
+        *("env unset", "env blank", "file blank"),
+        *(pytest.param(case, marks=pytest.mark.slow) for case in ("env empty", "file missing", "file empty")),
+        pytest.param("file of bytes", marks=pytest.mark.slow),
+    ],
 )
 def test_without_a_key_there_is_no_tier_c(
     open_house: HouseOpener, backends: Backends, order: Orders, tmp_path: Path, case: str
@@ -68,7 +73,11 @@ def test_without_a_key_there_is_no_tier_c(
     assert crossed(backends) == []
 
 
-@pytest.mark.parametrize("ending", ["", "\n", "\r\n", "\n\n"], ids=repr)
+@pytest.mark.parametrize(
+    "ending",
+    ["", "\r\n", *(pytest.param(ending, marks=pytest.mark.slow) for ending in ("\n", "\n\n"))],
+    ids=repr,
+)
 def test_a_key_in_a_file_is_sent_without_what_an_editor_adds(
     open_house: HouseOpener, backends: Backends, tmp_path: Path, ending: str
 ) -> None:

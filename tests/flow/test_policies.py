@@ -69,7 +69,10 @@ def test_a_request_that_runs_is_finished_where_it_runs(house: House, backends: B
         call.read()
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(
+    "policy",
+    [pytest.param(name, marks=[pytest.mark.slow] if name.startswith("drain") else []) for name in POLICIES],
+)
 def test_a_policy_outlasts_a_kill(open_house: HouseOpener, tmp_path: Path, policy: str) -> None:
     state = tmp_path / "state"
     house = open_house(state_dir=state)
@@ -81,7 +84,7 @@ def test_a_policy_outlasts_a_kill(open_house: HouseOpener, tmp_path: Path, polic
     assert ask(again, "high background") == GOES[policy]["high background"]
 
 
-@pytest.mark.parametrize("policy", ["drain-batch", "drain-express"])
+@pytest.mark.parametrize("policy", ["drain-batch", pytest.param("drain-express", marks=pytest.mark.slow)])
 def test_a_drain_ends_by_its_time_and_the_default_returns(open_house: HouseOpener, policy: str) -> None:
     house = open_house(Layout(sections={"flow": {"policy": "local-only"}}))
     before = datetime.now(UTC)
@@ -112,6 +115,7 @@ def changes(house: House) -> list[Mapping[str, Any]]:
         return list(reversed(call.json()["records"]))
 
 
+@pytest.mark.slow
 def test_a_drain_goes_on_after_a_kill_and_ends_in_its_time(open_house: HouseOpener, tmp_path: Path) -> None:
     state = tmp_path / "state"
     house = open_house(state_dir=state)

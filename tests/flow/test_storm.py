@@ -60,7 +60,10 @@ def storm(house: House, backends: Backends) -> Iterator[Storm]:
         house.open(switch)
 
 
-@pytest.mark.parametrize("switch", COVERS)
+@pytest.mark.parametrize(
+    "switch",
+    [pytest.param(name, marks=[pytest.mark.slow] if name in ("B", "express", "C") else []) for name in COVERS],
+)
 def test_nothing_new_reaches_what_a_closed_switch_covers(
     switch: str, house: House, backends: Backends, storm: Storm
 ) -> None:

@@ -216,10 +216,11 @@ def test_the_page_has_its_place_for_the_tables() -> None:
     assert "new words" in put_into(PAGE.read_text(encoding="utf-8"), MARK, "new words")
 
 
-def test_a_short_soak_loses_nothing_leaks_nothing_and_its_books_agree() -> None:
-    soaked = soak(minutes=0.2, rate=50)
+@pytest.mark.parametrize("minutes", [0.05, pytest.param(0.2, marks=pytest.mark.slow)])
+def test_a_short_soak_loses_nothing_leaks_nothing_and_its_books_agree(minutes: float) -> None:
+    soaked = soak(minutes, rate=50)
     assert soaked.faults == [], soaked.log
     assert {book.node for book in soaked.books} == set(NODES)
     assert all(book.seen for book in soaked.books)
-    assert soaked.deaths
+    assert soaked.deaths or minutes < 0.2  # engines live for seconds
     assert {each.verdict.kind for each in soaked.heard} >= {"answer", "error", "left"}

@@ -8,7 +8,7 @@ from typing import Any
 
 from lumbre.gateway.budget import TokenPrice
 from lumbre.runtime.board import Board
-from lumbre.runtime.house import House, Rules, check_of_a, check_of_node
+from lumbre.runtime.house import House, Rules, check_of, check_of_node
 from lumbre.runtime.lanes import Lane
 from lumbre.runtime.purse import Purse
 from lumbre.runtime.tier import Tier
@@ -75,7 +75,7 @@ def a_home(folder: Path, **more: Any) -> Home:
     more = {"breaker": LIMITS, "suspect": lambda lane: suspected.append(lane.id), "news": touch, **more}
     board = a_board(folder, seen)
     nodes = {"gpu-1": ("express",), "gpu-2": ("batch", "express")}
-    lanes_a = [a_lane(name, 2, models=("m", "small"), check=check_of_a(board)) for name in ("a1", "a2")]
+    lanes_a = [a_lane(name, 2, models=("m", "small"), check=check_of(board, "A")) for name in ("a1", "a2")]
     lanes_b = [
         a_lane(name, 2, models=("m", "large"), labels=labels, check=check_of_node(board, name, labels))
         for name, labels in nodes.items()

@@ -14,7 +14,7 @@ from lumbre.gateway.decision import Attempt
 from lumbre.gateway.facts import Facts, NodeState
 from lumbre.gateway.health import HealthState
 from lumbre.gateway.policy import Policy
-from lumbre.runtime.house import check_of_a, check_of_node
+from lumbre.runtime.house import check_of, check_of_node
 from runtime.boards import NOON
 from runtime.houses import Home, a_home
 from runtime.tiers import LIMITS, UNCHECKED, set_state, soon
@@ -246,10 +246,10 @@ def test_tier_a_is_looked_at_unless_its_own_switch_is_closed(tmp_path: Path) -> 
     async def scene() -> None:
         board = a_home(tmp_path).board
         await board.close("global", None, "ana")
-        check_of_a(board)()
+        check_of(board, "A")()
         await board.close("A", None, "ana")
         with pytest.raises(SwitchClosed):
-            check_of_a(board)()
+            check_of(board, "A")()
 
     asyncio.run(scene())
 

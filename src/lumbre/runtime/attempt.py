@@ -15,6 +15,7 @@ import orjson
 from lumbre.backends.exchange import Opening
 from lumbre.backends.upstream import Outbound
 from lumbre.core.errors import CapacityError, ConnectExpired, DeadlineError, LumbreError, NoConnection, UpstreamCut
+from lumbre.gateway.breaker import BreakerState
 from lumbre.gateway.capability import need_of
 from lumbre.gateway.deadlines import Deadlines
 from lumbre.gateway.decision import Attempt
@@ -144,7 +145,7 @@ class Attempts:
             if run.attempt.tier == "B":
                 run.hold = self._house.purse.for_time(lane.id, call.decision)
         tier = self._house.tier(run.attempt.tier)
-        works = partial(tier.saw, lane, call.decision, failed=None)
+        works = partial(_speaks, tier, lane, call.decision)
         await self._relay(self._passage(run, client, record, lane, said, works), permit, call, said, body)
 
     def _cross(self, run: Run, permit: Permit, letter: "_Letter", redaction: Redaction | None) -> None:
@@ -193,9 +194,11 @@ class Attempts:
         if isinstance(error, NoConnection | ConnectExpired | UpstreamCut):
             tier.suspect(lane)
         if isinstance(error, CapacityError):
-            # Nothing was sent: no money, or a switch was closed meanwhile. That is no attempt on the node.
-            record.attempts -= 1
-            if run.hold is not None:  # the ledger has a crossing, or a hold, that has to end
+            # Nothing was sent: no money, or a switch was closed meanwhile. That is no attempt on the node, unless the
+            # ledger has a crossing or a hold already, which has to end.
+            if run.hold is None:
+                record.attempts -= 1
+            else:
                 self._settle(run, lane, record, error.code, NOTHING, free=True)
             return
         # What an upstream calls its own refusal is its own text.
@@ -314,6 +317,14 @@ def _put_outside(call: Call, lane: Lane, model: str | None, redaction: Redaction
     text = min(len(body), need_of(call.body, call.asked).prompt_bytes + len(schema))
     most_tokens = text + images_in(call.body) * IMAGE_TOKENS
     return _Letter(said, body, hashlib.sha256(body).hexdigest(), most_tokens)
+
+
+def _speaks(tier: Tier, lane: Lane, decision: str) -> None:
+    """The first token of a stream ends a trial: others need not wait for the last. It forgives nothing otherwise, or an
+    upstream that cuts each of its answers off would never be found out.
+    """
+    if lane.breaker.state is BreakerState.HALF_OPEN:
+        tier.saw(lane, decision, failed=None)
 
 
 def _why(error: LumbreError) -> str:

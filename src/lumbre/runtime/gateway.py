@@ -24,7 +24,7 @@ from lumbre.runtime.archive import Archive
 from lumbre.runtime.board import Board
 from lumbre.runtime.dispatch import Dispatcher, Embeddings
 from lumbre.runtime.flow import Flow
-from lumbre.runtime.house import House, Rules, check_of_a, check_of_node
+from lumbre.runtime.house import House, Rules, check_of, check_of_node
 from lumbre.runtime.lanes import Lane
 from lumbre.runtime.launches import EMBEDDING_SLOTS, Launch, command_launch, embedded_launch, embeddings_launch
 from lumbre.runtime.models import alias_of
@@ -228,8 +228,10 @@ class Gateway:
             utc_now,
         )
         for lane in self.tier.lanes.values():
-            lane.check = check_of_a(board)
+            lane.check = check_of(board, "A")
         outside = outside_of(settings.tier_c, secret)
+        if outside is not None:
+            outside.check = check_of(board, "C")
         purse = made_purse(settings, self.ledger, self._touch)
         rules = Rules(
             a_does_strict_json=settings.tier_a.strict_json,
@@ -303,7 +305,7 @@ class Gateway:
         if given.backend == "openai":
             lanes = [_upstream_lane(each, each.model or given.model, UNKNOWN) for each in given.upstreams]
             for lane in lanes:
-                lane.check = check_of_a(self.board)
+                lane.check = check_of(self.board, "A")
             tier = self._made_tier("A", lanes, sources)
             sources.probe(tier, given.upstreams)
             return tier

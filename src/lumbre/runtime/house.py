@@ -168,9 +168,9 @@ class _Checks:
         return check
 
 
-def check_of_a(board: Board) -> Callable[[], None]:
-    """What is asked before one of tier A's upstreams is probed."""
-    return lambda: board.check(covering("A"))
+def check_of(board: Board, tier: str) -> Callable[[], None]:
+    """What is asked before an upstream of tier A or C is asked about itself."""
+    return partial(board.check, covering(tier))
 
 
 def check_of_node(board: Board, node: str, labels: Sequence[str]) -> Callable[[], None]:
