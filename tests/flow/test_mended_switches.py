@@ -20,6 +20,8 @@ from flow.orders import Orders, ask_at, asked, given_orders
 from lumbre.gateway.policy import POLICIES
 from wire_client import Call, poll
 
+pytestmark = pytest.mark.slow
+
 ON_B: Json = {"lumbre": {"affinity": "B"}}
 ONE_B = {"gpu-1": ("express", "batch")}
 SELDOM: Json = {"breaker": {"probe_s": 20, "failures": 3}}

@@ -11,6 +11,8 @@ from flow.flow_house import OUTSIDE, Answer, Backends, House, HouseOpener, Json,
 from flow.orders import Orders, asked, given_orders, records_of
 from wire_client import Call, poll
 
+pytestmark = pytest.mark.slow
+
 FAILS: Json = {"do": "refuse", "status": 500}
 BUSY: Json = {"do": "refuse", "status": 429}
 TRIES: Json = {"breaker": {"failures": 1, "open_s": 0.4, "most_open_s": 60, "probe_s": 60}}

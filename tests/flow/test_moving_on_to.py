@@ -11,6 +11,8 @@ from flow.flow_house import OUTSIDE, Backends, House, HouseOpener, Json, Layout
 from flow.orders import Orders, asked, given_orders, records_of
 from wire_client import Call, poll
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def order(backends: Backends) -> Iterator[Orders]:

@@ -116,8 +116,8 @@ def test_text_reaches_the_caller_while_the_engine_still_speaks(
     client: Anthropic, rogue: RogueProcess, name: str
 ) -> None:
     held = wish({"id": name, "hold": True})
+    rogue.release(name, 2)  # the head comes with the first token
     with client.messages.stream(**{**ASKED, **held}) as stream:
-        rogue.release(name, 2)
         texts = iter(stream.text_stream)
         assert next(texts) == "word0 "
         assert rogue.find(name)["ended_s"] is None
