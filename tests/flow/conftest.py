@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from flow.flow_house import Backends, HouseOpener, open_houses
+from flow.orders import Orders, given_orders
 
 
 @pytest.fixture(scope="session")
@@ -24,6 +25,12 @@ def open_house(backends: Backends, tmp_path_factory: pytest.TempPathFactory) -> 
 def open_house_for_module(backends: Backends, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HouseOpener]:
     """Opens houses that live as long as the module; leave switches and policy as they were."""
     yield from open_houses(backends, tmp_path_factory)
+
+
+@pytest.fixture
+def order(backends: Backends) -> Iterator[Orders]:
+    """Gives backends orders, which end with the test."""
+    yield from given_orders(backends)
 
 
 @pytest.fixture(autouse=True)

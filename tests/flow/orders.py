@@ -85,3 +85,10 @@ def records_of(house: House, decision: str, kind: str | None = None) -> list[Jso
 
     poll(has_ended, what=f"the ledger does not say how {decision} ended")
     return [record for record in found if kind in (None, record["kind"])]
+
+
+def breaker(house: House, name: str) -> str:
+    """A breaker's state."""
+    tiers = house.flow()["tiers"].values()
+    state: str = next(each["breaker"]["state"] for tier in tiers for each in tier["upstreams"] if each["id"] == name)
+    return state

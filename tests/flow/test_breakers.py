@@ -1,6 +1,5 @@
 """Breakers before real backends: what opens one, who tries it when it is half open, and who gets the work meanwhile."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import pairwise
@@ -9,7 +8,7 @@ from typing import Any
 import pytest
 
 from flow.flow_house import OUTSIDE, Answer, Backends, House, HouseOpener, Json, Layout
-from flow.orders import Orders, given_orders, records_of
+from flow.orders import Orders, breaker, records_of
 from wire_client import Call, poll
 
 ONE_B: Json = {"gpu-1": ("express", "batch")}
@@ -18,18 +17,6 @@ FAILS: dict[str, Any] = {"do": "refuse", "status": 500}
 ON_B: Json = {"lumbre": {"affinity": "B"}}
 JITTER = 0.2
 """The largest part by which an opening is shortened."""
-
-
-@pytest.fixture
-def order(backends: Backends) -> Iterator[Orders]:
-    yield from given_orders(backends)
-
-
-def breaker(house: House, name: str) -> str:
-    """A breaker's state."""
-    tiers = house.flow()["tiers"].values()
-    state: str = next(each["breaker"]["state"] for tier in tiers for each in tier["upstreams"] if each["id"] == name)
-    return state
 
 
 def wait_breaker(house: House, name: str, state: str) -> None:

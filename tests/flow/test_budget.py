@@ -1,7 +1,6 @@
 """The day's money: set aside before anything leaves, settled by what it cost, kept over a restart, never overspent."""
 
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 
 from flow.flow_house import OUTSIDE, Answer, Backends, House, HouseOpener, Json, Layout
-from flow.orders import Orders, given_orders, records_of
+from flow.orders import Orders, records_of
 from wire_client import Call, poll
 
 TOKEN_MICROUSD = 1000
@@ -20,11 +19,6 @@ A_REQUEST = TOKEN_MICROUSD * ANSWER_TOKENS
 """What is set aside for one: a dollar."""
 BOUND: Json = {"lumbre": {"affinity": "C"}, "max_tokens": ANSWER_TOKENS}
 FREE: Json = {"model": "tier-c", "max_tokens": ANSWER_TOKENS}
-
-
-@pytest.fixture
-def order(backends: Backends) -> Iterator[Orders]:
-    yield from given_orders(backends)
 
 
 def layout(usd: float, *, c: str | None = "openai", usd_per_hour: float = 0, **sections: Any) -> Layout:

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from chat_requests import check_official, drawn_out
 from flow.flow_house import KEY, OUTSIDE, Backends, Hit, House, HouseOpener, Json, Layout
-from flow.orders import Orders, given_orders, records_of
+from flow.orders import Orders, records_of
 from flow.sdk_doors import CLIENTS_KEY, DOORS, PLACE, TOOLS, Ask, sdk_clients
 
 APIS = ("openai", "anthropic")
@@ -29,11 +29,6 @@ OWN = {
 }
 """Headers of a client's that are nobody's business outside."""
 OPENAI: TypeAdapter[Any] = TypeAdapter(CompletionCreateParams)
-
-
-@pytest.fixture
-def order(backends: Backends) -> Iterator[Orders]:
-    yield from given_orders(backends)
 
 
 @pytest.fixture(scope="module", params=APIS)

@@ -1,13 +1,12 @@
 """Tier C: what it is asked at all, what a request to it may cost and does cost, and what counts as an attempt."""
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from flow.flow_house import OUTSIDE, Backends, House, HouseOpener, Json, Layout
-from flow.orders import Orders, ask_at, asked, given_orders, records_of, said_at
+from flow.orders import Orders, ask_at, asked, records_of, said_at
 from wire_client import poll
 
 FAILS: dict[str, Any] = {"do": "refuse", "status": 503}
@@ -16,11 +15,6 @@ TOKEN_MICROUSD = 1000
 PRICES: Json = {"usd_per_million_prompt": 0, "usd_per_million_completion": TOKEN_MICROUSD}
 RICH: Json = {"daily_budget_usd": 1000}
 BOUND: Json = {"lumbre": {"affinity": "C"}}
-
-
-@pytest.fixture
-def order(backends: Backends) -> Iterator[Orders]:
-    yield from given_orders(backends)
 
 
 def priced(c: str = "openai", **tier_c: Any) -> Layout:

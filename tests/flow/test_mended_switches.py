@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from flow.flow_house import OUTSIDE, Backends, House, HouseOpener, Json, Layout
-from flow.orders import Orders, ask_at, asked, given_orders
+from flow.orders import Orders, ask_at, asked
 from lumbre.gateway.policy import POLICIES
 from wire_client import Call, poll
 
@@ -25,11 +25,6 @@ pytestmark = pytest.mark.slow
 ON_B: Json = {"lumbre": {"affinity": "B"}}
 ONE_B = {"gpu-1": ("express", "batch")}
 SELDOM: Json = {"breaker": {"probe_s": 20, "failures": 3}}
-
-
-@pytest.fixture
-def order(backends: Backends) -> Iterator[Orders]:
-    yield from given_orders(backends)
 
 
 @contextmanager

@@ -2,13 +2,12 @@
 told to come again.
 """
 
-from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
 
 from flow.flow_house import OUTSIDE, Answer, Backends, House, HouseOpener, Json, Layout
-from flow.orders import Orders, asked, given_orders, records_of
+from flow.orders import Orders, asked, breaker, records_of
 from wire_client import Call, poll
 
 pytestmark = pytest.mark.slow
@@ -17,17 +16,6 @@ FAILS: Json = {"do": "refuse", "status": 500}
 BUSY: Json = {"do": "refuse", "status": 429}
 TRIES: Json = {"breaker": {"failures": 1, "open_s": 0.4, "most_open_s": 60, "probe_s": 60}}
 """One failure opens a breaker, and it is half open soon."""
-
-
-@pytest.fixture
-def order(backends: Backends) -> Iterator[Orders]:
-    yield from given_orders(backends)
-
-
-def breaker(house: House, name: str) -> str:
-    tiers = house.flow()["tiers"].values()
-    state: str = next(each["breaker"]["state"] for tier in tiers for each in tier["upstreams"] if each["id"] == name)
-    return state
 
 
 def half_open(house: House, backends: Backends, order: Orders, name: str) -> None:

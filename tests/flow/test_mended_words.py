@@ -3,12 +3,11 @@ in any encoding breaks nothing.
 """
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
 from flow.flow_house import OUTSIDE, Backends, House, HouseOpener, Json, Layout
-from flow.orders import DOORS, Orders, ask_at, asked, given_orders, records_of, said_at
+from flow.orders import DOORS, Orders, ask_at, asked, records_of, said_at
 from wire_client import Call
 
 CHAT = "/v1/chat/completions"
@@ -26,11 +25,6 @@ WHY = {
 
 
 TRIPS: Json = {"breaker": {"failures": 3, "open_s": 60, "most_open_s": 60, "probe_s": 60}}
-
-
-@pytest.fixture
-def order(backends: Backends) -> Iterator[Orders]:
-    yield from given_orders(backends)
 
 
 def events(*told: Json) -> str:

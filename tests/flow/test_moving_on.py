@@ -9,7 +9,7 @@ import openai
 import pytest
 
 from flow.flow_house import OUTSIDE, Backends, House, HouseOpener, Json, Layout
-from flow.orders import Orders, asked, given_orders
+from flow.orders import Orders, asked
 from flow.sdk_doors import DOORS, UNBOUND, Ask, sdk_clients
 from rogue_process import RogueProcess
 
@@ -19,11 +19,6 @@ LIMITS = {"connect_s": 0.6, "header_s": 0.6, "first_token_s": 0.6, "idle_s": 0.6
 
 each_door = pytest.mark.parametrize("door", DOORS)
 each_form = pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
-
-
-@pytest.fixture
-def order(backends: Backends) -> Iterator[Orders]:
-    yield from given_orders(backends)
 
 
 @pytest.fixture(scope="module")

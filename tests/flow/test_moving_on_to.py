@@ -1,22 +1,16 @@
 """Where work goes that somebody could not take: who is next, who wants to be left alone, who is full, who has gone."""
 
 import time
-from collections.abc import Iterator
 from email.utils import formatdate
 from typing import Any
 
 import pytest
 
 from flow.flow_house import OUTSIDE, Backends, House, HouseOpener, Json, Layout
-from flow.orders import Orders, asked, given_orders, records_of
+from flow.orders import Orders, asked, records_of
 from wire_client import Call, poll
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def order(backends: Backends) -> Iterator[Orders]:
-    yield from given_orders(backends)
 
 
 @pytest.fixture(scope="module")

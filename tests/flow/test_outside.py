@@ -1,25 +1,19 @@
 """Tier C: when there is one, who may ask for it, what may never reach it, and what is written down of each crossing."""
 
 import hashlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flow.flow_house import KEY, OUTSIDE, Answer, Backends, Hit, House, HouseOpener, Layout
-from flow.orders import DOORS, Orders, ask_at, given_orders, records_of, said_at
+from flow.orders import DOORS, Orders, ask_at, records_of, said_at
 from wire_client import poll
 
 TEXT = "the quarterly figures of the mill"
 ASKED: dict[str, Any] = {"messages": [{"role": "user", "content": TEXT}]}
 TO_ALL = Layout(b={}, direct=("*",))
 FAILS: dict[str, Any] = {"do": "refuse", "status": 503}
-
-
-@pytest.fixture
-def order(backends: Backends) -> Iterator[Orders]:
-    yield from given_orders(backends)
 
 
 @pytest.fixture(scope="module")

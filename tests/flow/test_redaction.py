@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flow.flow_house import OUTSIDE, Backends, Hit, House, HouseOpener, Json, Layout
-from flow.orders import Orders, ask_at, given_orders, records_of, said_at
+from flow.orders import Orders, ask_at, records_of, said_at
 from flow.sdk_doors import DOORS, TOOLS, Ask, sdk_clients
 
 VALUES = {
@@ -27,11 +27,6 @@ OWN_PATTERN = {"redact_patterns.case": "EXP-[0-9]{4}"}
 
 each_door = pytest.mark.parametrize("door", DOORS)
 each_form = pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
-
-
-@pytest.fixture
-def order(backends: Backends) -> Iterator[Orders]:
-    yield from given_orders(backends)
 
 
 @pytest.fixture(scope="module", params=["openai", "anthropic"])
